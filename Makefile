@@ -1,0 +1,54 @@
+# Everything a clone needs, with nothing but python3 (3.11 or later): `make test`. VENV=path uses another environment.
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.calibody-installed
+DOCS_INSTALLED := $(VENV)/.calibody-docs-installed
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install test test-slow lint format demo bench docs clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+install: $(INSTALLED) ## make the virtual environment and install calibody with its tools and peers
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "calibody needs Python 3.11 or later; set PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing calibody into $(VENV) (the first time takes some minutes)"
+	@$(PIP) install --editable '.[dev,test]'
+	@touch $@
+
+test: $(INSTALLED) ## run what must pass (not the slow tests)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-slow: $(INSTALLED) ## run the slow tests only
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(ARGS)
+
+lint: $(INSTALLED) ## ruff, its formatter, pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: $(INSTALLED) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: $(INSTALLED) ## simulate a pendulum and compare its period with the exact one
+	$(BIN)/calibody demo pendulum --out build/demo
+
+bench: $(INSTALLED) ## measure times and compare them with the committed baseline
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+docs: $(DOCS_INSTALLED) ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	@$(PIP) install --editable '.[docs]'
+	@touch $@
+
+clean: ## remove the virtual environment and everything built
+	rm -rf .venv .cache build dist site
