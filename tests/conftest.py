@@ -1,0 +1,26 @@
+"""What every test relies on: float64, hypothesis without chance, the reference data, and a compilation cache inside the repository."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))  # before jax is imported; also for subprocesses
+
+import jax  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+
+settings.register_profile("calibody", derandomize=True, deadline=None)
+settings.load_profile("calibody")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference data: `CALIBODY_SHARED`, or `shared` beside the repository."""
+    folder = Path(os.environ.get("CALIBODY_SHARED") or REPOSITORY.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f'no reference data: "{folder.name}" is not beside the repository and CALIBODY_SHARED is not set')
+    return folder
