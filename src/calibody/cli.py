@@ -1,0 +1,340 @@
+"""The command line. Nothing heavy is imported before a command needs it, so that `--help` answers at once.
+
+A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; an interruption is 130; a defect of calibody is one sentence
+that asks for a report, and 70 (`--debug` shows the traceback of any of them).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibody.errors import CalibodyError, nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from rich.table import Table
+
+USER_MISTAKE, DEFECT, INTERRUPTED = 2, 70, 130
+TABLE_ROWS = 24
+"""Final values beyond this many are left to `--out` and `--json`."""
+OUT_SUFFIXES = (".csv", ".parquet", ".npz")
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+class Coordinates(enum.StrEnum):
+    auto = "auto"
+    tree = "tree"
+    free = "free"
+
+
+class Demo(enum.StrEnum):
+    pendulum = "pendulum"
+
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An MJCF or URDF file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------------------
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from calibody import __version__
+
+        typer.echo(f"calibody {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def calibody(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error (may stand anywhere).")] = False,
+) -> None:
+    """Recordings of a moving mechanism in, a calibrated model of it out. This version describes and simulates mechanisms."""
+
+
+@app.command()
+def simulate(
+    model: ModelFile,
+    duration: Annotated[float, typer.Option(help="Simulated time [s].")] = 10.0,
+    h: Annotated[float, typer.Option("--h", help="Time step [s].")] = 0.001,
+    coordinates: Annotated[Coordinates, typer.Option(help="Unknowns: joint coordinates (tree) or the pose of every body (free).")] = Coordinates.auto,
+    initial: Annotated[list[str] | None, typer.Option(metavar="CHANNEL=VALUE", help='Start: "joint.hinge.angle=1.0"; repeat for more.')] = None,
+    drive: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHANNEL=VALUE", help='Constant "actuator.motor=0.5", or "actuator.motor=file.csv:column" held from each time in column t.'),
+    ] = None,
+    channels: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Channels to show and write (repeat, or separate by commas).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the motion: .csv, .parquet or .npz.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a model; show where it ends and the energy."""
+    if out is not None and out.suffix not in OUT_SUFFIXES:
+        raise CalibodyError(f'--out is "{out}"; the suffix gives the format, use one of {", ".join(OUT_SUFFIXES)}.')
+    start = dict(_initial(text) for text in initial or ())
+    driven = dict(_drive(text) for text in drive or ())
+
+    begin = time.perf_counter()
+    import calibody as cb
+
+    mechanism = cb.load(model)
+    loaded = time.perf_counter()
+    motion = cb.simulate(mechanism, duration=duration, h=h, initial=start, drive=driven, coordinates=coordinates.value)
+    done = time.perf_counter()
+
+    names = [name for text in channels or () for name in text.split(",") if name]
+    columns = _columns(motion, names) if names else None
+    if out is not None:
+        _write(motion, columns, out)
+    summary = _summary(mechanism, motion, columns, h, {"load": loaded - begin, "simulate": done - loaded})
+    if as_json:
+        typer.echo(json.dumps({"model": str(model), "coordinates": coordinates.value, "out": out and str(out), **summary}, indent=2))
+    elif not quiet:
+        _print(_simulation_table(mechanism.name, summary), summary["notes"])
+        if out is not None:
+            typer.echo(f"wrote {out}")
+
+
+@app.command()
+def convert(
+    model: ModelFile,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix gives the format (.xml: MJCF, .urdf: URDF).")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a model in another format."""
+    import calibody as cb
+    from calibody import formats
+
+    mechanism = cb.load(model)
+    formats.convert(mechanism, out)
+    notes = list(mechanism.notes)
+    if as_json:
+        typer.echo(json.dumps({"model": str(model), "out": str(out), "notes": notes}, indent=2))
+    elif not quiet:
+        _print(None, notes)
+        typer.echo(f"wrote {out}")
+
+
+@app.command()
+def demo(
+    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="Which example: pendulum.")] = Demo.pendulum,
+    out: Annotated[Path, typer.Option(help="Folder to write the example into.")] = Path("calibody-demo"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write and simulate an example with a known answer."""
+    from dataclasses import asdict
+
+    from calibody import demo as examples
+
+    path = examples.write_pendulum(out)
+    periods, exact = examples.pendulum_periods(path), examples.exact_period()
+    if as_json:
+        typer.echo(json.dumps({"model": str(path), "exact": exact, "periods": [asdict(p) for p in periods]}, indent=2))
+    elif not quiet:
+        _print(_period_table(periods, exact), [])
+        typer.echo(
+            f"Halving h divides the error by four: the stepper is of second order.\nwrote {path}; try: calibody simulate {path} --initial joint.hinge.angle=2"
+        )
+
+
+# -- what the user typed -----------------------------------------------------------------------------------------------------------
+
+
+def _split(text: str, option: str, example: str) -> tuple[str, str]:
+    channel, equals, value = (part.strip() for part in text.partition("="))
+    if not (channel and equals and value):
+        raise CalibodyError(f'{option} is "{text}"; give a channel and a value, for instance {option} "{example}".')
+    return channel, value
+
+
+def _initial(text: str) -> tuple[str, Any]:
+    channel, value = _split(text, "--initial", "joint.hinge.angle=1.0")
+    try:
+        numbers = [float(word) for word in value.split(",")]
+    except ValueError:
+        raise CalibodyError(f'--initial is "{text}"; after "=" comes a number, or numbers separated by commas.') from None
+    return channel, numbers[0] if len(numbers) == 1 else numbers
+
+
+def _drive(text: str) -> tuple[str, Any]:
+    channel, value = _split(text, "--drive", "actuator.motor=0.5")
+    try:
+        return channel, float(value)
+    except ValueError:
+        pass
+    file, colon, column = value.rpartition(":")
+    if not (colon and file and column):
+        raise CalibodyError(f'--drive is "{text}"; after "=" comes a number, or file.csv:column.')
+    return channel, _recorded(Path(file), column)
+
+
+def _recorded(path: Path, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """The times (column t) and values of one column of a CSV or Parquet file."""
+    import numpy as np
+    import polars as pl
+
+    if not path.is_file():
+        raise CalibodyError(f'--drive names the file "{path}", which does not exist; check the path.')
+    try:
+        frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path)
+    except pl.exceptions.PolarsError as error:
+        raise CalibodyError(f'The file "{path}" cannot be read as a table ({_first_line(error)}); give a CSV with a header line, or a Parquet file.') from None
+    for name in ("t", column):
+        if name not in frame.columns:
+            raise CalibodyError(f'The file "{path}" has no column "{name}"; it has {", ".join(frame.columns)}{nearest(name, frame.columns) or "."}')
+        if not frame[name].dtype.is_numeric():
+            raise CalibodyError(f'The column "{name}" of "{path}" is not numeric; a drive needs numbers.')
+    times, values = (frame[name].cast(pl.Float64).to_numpy() for name in ("t", column))
+    if not (len(times) and np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0).all()):
+        raise CalibodyError(
+            f'The columns "t" and "{column}" of "{path}" must hold finite numbers, and t must increase from row to row; remove gaps and repeated times.'
+        )
+    return times, values
+
+
+# -- what the motion was -----------------------------------------------------------------------------------------------------------
+
+
+def _columns(motion: Any, names: list[str]) -> dict[str, np.ndarray]:
+    """Scalar columns of the named channels: `site.tip.position` becomes its x, y and z."""
+    import numpy as np
+
+    columns: dict[str, np.ndarray] = {}
+    for name in names:
+        values = np.asarray(motion[name])
+        if values.ndim == 1:
+            columns[name] = values
+            continue
+        flat = values.reshape(len(values), -1)
+        parts = {3: "xyz", 4: "wxyz"}.get(flat.shape[1], range(flat.shape[1]))
+        columns.update({f"{name}.{part}": flat[:, i] for i, part in enumerate(parts)})
+    return columns
+
+
+def _write(motion: Any, columns: dict[str, np.ndarray] | None, out: Path) -> None:
+    import numpy as np
+    import polars as pl
+
+    frame: pl.DataFrame = motion.to_frame() if columns is None else pl.DataFrame({"time": np.asarray(motion.time), **columns})
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix == ".csv":
+        frame.write_csv(out)
+    elif out.suffix == ".parquet":
+        frame.write_parquet(out)
+    else:
+        np.savez_compressed(out, allow_pickle=False, **{name: frame[name].to_numpy() for name in frame.columns})
+
+
+def _summary(model: Any, motion: Any, columns: dict[str, np.ndarray] | None, h: float, seconds: dict[str, float]) -> dict[str, Any]:
+    import numpy as np
+
+    energy, times = np.asarray(motion.energy), np.asarray(motion.time)
+    if columns is None:
+        columns = _columns(motion, [c for c in motion.channels if c.startswith("joint.") and c.rsplit(".", 1)[1] in ("angle", "position", "rate")])
+    return {
+        "duration": float(times[-1] - times[0]),
+        "h": h,
+        "steps": len(times) - 1,
+        "energy": {"start": float(energy[0]), "end": float(energy[-1]), "drift": float(energy[-1] - energy[0]), "range": float(np.ptp(energy))},
+        "final": {name: float(values[-1]) for name, values in columns.items()},
+        "notes": list(dict.fromkeys([*model.notes, *motion.notes])),
+        "seconds": {**seconds, "total": sum(seconds.values())},
+    }
+
+
+def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
+    from rich.table import Table
+
+    energy, final = summary["energy"], summary["final"]
+    table = Table("quantity", "value", title=f"simulation of {name}", title_justify="left")
+    table.columns[1].justify = "right"
+    table.add_row("duration", f"{summary['duration']:g} s")
+    table.add_row("steps", f"{summary['steps']} of {summary['h']:g} s")
+    table.add_row("energy at the start", f"{energy['start']:.9g} J")
+    table.add_row("energy at the end", f"{energy['end']:.9g} J")
+    table.add_row("energy drift", f"{energy['drift']:.2e} J", end_section=True)
+    for channel, value in list(final.items())[:TABLE_ROWS]:
+        table.add_row(f"{channel} at the end", f"{value:.9g}")
+    if len(final) > TABLE_ROWS:
+        table.add_row(f"{len(final) - TABLE_ROWS} more: see --out or --json", "")
+    table.add_section()
+    table.add_row("time taken", f"{summary['seconds']['total']:.2f} s")
+    return table
+
+
+def _period_table(periods: list[Any], exact: float) -> Table:
+    from rich.table import Table
+
+    table = Table("h [s]", "period [s]", "error [s]", "energy range [J]", title=f"pendulum: the exact period is {exact:.9f} s", title_justify="left")
+    for p in periods:
+        table.add_row(f"{p.h:g}", f"{p.period:.9f}", f"{p.error:.2e}", f"{p.energy_range:.1e}")
+    return table
+
+
+def _print(table: Table | None, notes: list[str]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if table is not None:
+        console.print(table)
+    for note in notes:
+        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------------------
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    sys.exit(_run([a for a in arguments if a != "--debug"], debug="--debug" in arguments))
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    try:
+        code = app(args=arguments, prog_name="calibody", standalone_mode=False) or 0
+        return _fail("interrupted.", INTERRUPTED, debug=False) if code == INTERRUPTED else code  # typer turns Ctrl-C into this code
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted.", INTERRUPTED, debug)
+    except CalibodyError as error:
+        return _fail(str(error), USER_MISTAKE, debug)
+    except OSError as error:
+        return _fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.", USER_MISTAKE, debug)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own: a wrong option or argument
+            return _fail(f"{error.format_message().rstrip('.')}; see calibody --help.", USER_MISTAKE, debug)  # type: ignore[attr-defined]
+        return _fail(
+            f"calibody failed ({type(error).__name__}: {_first_line(error)}); please report this with the output of the same command and --debug.",
+            DEFECT,
+            debug,
+        )
+
+
+def _fail(sentence: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"error: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()
