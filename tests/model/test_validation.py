@@ -1,6 +1,7 @@
 """A wrong description is refused with one sentence that names the element and the remedy; hypothesis looks for what slips through."""
 
-# pyright: reportArgumentType=false (wrong values are the point)
+# Wrong values are the point here.
+# pyright: reportArgumentType=false
 
 import math
 from functools import partial
