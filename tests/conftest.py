@@ -3,14 +3,12 @@
 import os
 from pathlib import Path
 
+import jax
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(REPOSITORY / ".cache" / "jax"))  # before jax is imported; also for subprocesses
-
-import jax  # noqa: E402
-from hypothesis import settings  # noqa: E402
-
+os.environ.setdefault("CALIBODY_CACHE", str(REPOSITORY / ".cache"))  # also for the processes that tests start
 jax.config.update("jax_enable_x64", True)
 
 settings.register_profile("calibody", derandomize=True, deadline=None)

@@ -17,9 +17,8 @@ MOTOR = """\
 <mujoco model="motor">
   <worldbody>
     <body name="rotor">
-      <joint name="shaft" type="hinge" axis="0 0 1"/>
+      <joint name="shaft" type="hinge" axis="0 0 1" range="-36000 36000"/>
       <inertial pos="0 0 0" mass="1" diaginertia="0.1 0.1 0.1"/>
-      <geom type="sphere" size="0.1"/>
       <site name="rim" pos="0.5 0 0"/>
     </body>
   </worldbody>
@@ -113,7 +112,7 @@ def test_quiet_prints_nothing(run, pendulum):
 
 def test_notes_of_the_model_are_shown(run, motor):
     model = cb.load(motor)
-    assert model.notes  # the sphere could collide, and does not yet
+    assert model.notes  # the joint's limits do not act yet
     _, out, _ = run("simulate", motor, "--duration", 0.1, "--h", 0.01)
     assert all(note in out for note in model.notes)
     _, out, _ = run("simulate", motor, "--duration", 0.1, "--h", 0.01, "--json")
