@@ -147,9 +147,8 @@ def demo(
         typer.echo(json.dumps({"model": str(path), "exact": exact, "periods": [asdict(p) for p in periods]}, indent=2))
     elif not quiet:
         _print(_period_table(periods, exact), [])
-        typer.echo(
-            f"Halving h divides the error by four: the stepper is of second order.\nwrote {path}; try: calibody simulate {path} --initial joint.hinge.angle=2"
-        )
+        typer.echo("The stepper is of second order: halving h divides the error by about four.")
+        typer.echo(f"wrote {path}; try: calibody simulate {path} --initial joint.hinge.angle=2")
 
 
 # -- what the user typed -----------------------------------------------------------------------------------------------------------
@@ -257,19 +256,28 @@ def _summary(model: Any, motion: Any, columns: dict[str, np.ndarray] | None, h: 
     }
 
 
-def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
+def _table(title: str, *headings: str) -> Table:
     from rich.table import Table
+    from rich.text import Text  # plain text: a unit in brackets or a name from a file is not markup
+
+    table = Table(title=Text(title), title_justify="left")
+    for i, heading in enumerate(headings):
+        table.add_column(Text(heading), justify="right" if i else "left", overflow="fold")
+    return table
+
+
+def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
+    from rich.text import Text
 
     energy, final = summary["energy"], summary["final"]
-    table = Table("quantity", "value", title=f"simulation of {name}", title_justify="left")
-    table.columns[1].justify = "right"
+    table = _table(f"simulation of {name}", "quantity", "value")
     table.add_row("duration", f"{summary['duration']:g} s")
     table.add_row("steps", f"{summary['steps']} of {summary['h']:g} s")
     table.add_row("energy at the start", f"{energy['start']:.9g} J")
     table.add_row("energy at the end", f"{energy['end']:.9g} J")
-    table.add_row("energy drift", f"{energy['drift']:.2e} J", end_section=True)
+    table.add_row("energy drift (end - start)", f"{energy['drift']:.2e} J", end_section=True)
     for channel, value in list(final.items())[:TABLE_ROWS]:
-        table.add_row(f"{channel} at the end", f"{value:.9g}")
+        table.add_row(Text(f"{channel} at the end"), f"{value:.9g}")
     if len(final) > TABLE_ROWS:
         table.add_row(f"{len(final) - TABLE_ROWS} more: see --out or --json", "")
     table.add_section()
@@ -278,11 +286,9 @@ def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
 
 
 def _period_table(periods: list[Any], exact: float) -> Table:
-    from rich.table import Table
-
-    table = Table("h [s]", "period [s]", "error [s]", "energy range [J]", title=f"pendulum: the exact period is {exact:.9f} s", title_justify="left")
-    for p in periods:
-        table.add_row(f"{p.h:g}", f"{p.period:.9f}", f"{p.error:.2e}", f"{p.energy_range:.1e}")
+    table = _table(f"pendulum: the exact period is {exact:.9f} s", "h [s]", "period [s]", "error [s]", "error before / error", "energy range [J]")
+    for before, p in zip([None, *periods], periods, strict=False):
+        table.add_row(f"{p.h:g}", f"{p.period:.9f}", f"{p.error:.2e}", f"{before.error / p.error:.2f}" if before else "", f"{p.energy_range:.1e}")
     return table
 
 
