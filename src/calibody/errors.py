@@ -1,0 +1,28 @@
+"""The one exception users meet: a sentence that says what was given, what was expected and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CalibodyError(ValueError):
+    """Base of every error that is about the user's input; its text is one sentence, fit to be printed as it is."""
+
+
+class ModelError(CalibodyError):
+    """The description of the mechanism is wrong: an unknown path, a negative mass, a loop that cannot close."""
+
+
+class FormatError(CalibodyError):
+    """A model file cannot be read, or contains something that bears force and cannot be represented."""
+
+
+class SimulationError(CalibodyError):
+    """A motion cannot be computed: a step that has no solution, a start that violates a closed loop, a step too large."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """`; did you mean "x"?` for the closest known name, or the empty string if nothing is close."""
+    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""

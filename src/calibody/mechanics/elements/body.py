@@ -1,0 +1,116 @@
+"""Inertia and gravity of one link over one interval.
+
+    Y_L = V E - (h/2) F,   Y_R = -V E - (h/2) F,   V = (H_R - H_L)/h,   F = g (E e4)'
+
+The wrench of `Y` at the pose `H` is `(sum_c H_c x Y_c, Y_4)`. Its derivatives need two blocks only:
+
+    N(A, B) = [[tr(C) 1 - C', [a]x], [-[b]x, m 1]],   C = A E B',   a = A E e4,   b = B E e4
+        (twist of B, by which E's natural velocity changes) -> (wrench at A);   N(B, A) = N(A, B)'
+    D(H, Y) = [[H Y' - tr(H Y') 1, -[y]x], [0, 0]]
+        the change of the wrench when the pose at which it is pulled back moves and Y stays
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibody.spatial import algebra as al
+
+Block = tuple[tuple[Any, ...], ...]
+
+
+def matrix(ten: Any) -> tuple:
+    """The 4x4 pseudo-inertia of its ten numbers (`spatial.inertia.TEN`)."""
+    e = tuple(ten)
+    return ((e[0], e[1], e[2], e[3]), (e[1], e[4], e[5], e[6]), (e[2], e[5], e[7], e[8]), (e[3], e[6], e[8], e[9]))
+
+
+def wrench(H: al.Pose, Y: tuple) -> tuple:
+    columns_H, columns_Y = al.transpose(H), al.transpose(Y)
+    torque = al.cross(columns_H[0], columns_Y[0])
+    for a, b in zip(columns_H[1:], columns_Y[1:], strict=True):
+        torque = al.add(torque, al.cross(a, b))
+    return (*torque, *columns_Y[3])
+
+
+def _skew(a: al.Vector, sign: float = 1.0) -> tuple:
+    zero = 0.0 * a[0]
+    x, y, z = (sign * c for c in a)
+    return ((zero, -z, y), (z, zero, -x), (-y, x, zero))
+
+
+def _assemble(ww: tuple, wv: tuple, vw: tuple, vv: tuple) -> Block:
+    return (*((*a, *b) for a, b in zip(ww, wv, strict=True)), *((*a, *b) for a, b in zip(vw, vv, strict=True)))
+
+
+def mixed(A: al.Pose, B: al.Pose, E: tuple) -> Block:
+    """`N(A, B)`."""
+    AE = al.matmul(A, E)
+    C = al.matmul(AE, al.transpose(B))
+    trace = C[0][0] + C[1][1] + C[2][2]
+    ww = tuple(tuple((trace - C[j][i]) if i == j else -C[j][i] for j in range(3)) for i in range(3))
+    a = tuple(row[3] for row in AE)
+    b = al.matvec(B, E[3])
+    zero = 0.0 * trace
+    m = E[3][3] + zero
+    return _assemble(ww, _skew(a), _skew(b, -1.0), ((m, zero, zero), (zero, m, zero), (zero, zero, m)))  # type: ignore[arg-type]
+
+
+def turned(H: al.Pose, Y: tuple) -> Block:
+    """`D(H, Y)`."""
+    M = al.matmul(H, al.transpose(Y))
+    trace = M[0][0] + M[1][1] + M[2][2]
+    ww = tuple(tuple(M[i][j] - trace if i == j else M[i][j] for j in range(3)) for i in range(3))
+    zero = 0.0 * trace
+    zeros = ((zero,) * 3,) * 3
+    return _assemble(ww, _skew(al.transpose(Y)[3], -1.0), zeros, zeros)
+
+
+def natural(HL: al.Pose, HR: al.Pose, E: tuple, g: tuple, h: Any) -> tuple[tuple, tuple]:
+    """`Y_L` and `Y_R`."""
+    V = tuple(tuple((r - left) / h for left, r in zip(a, b, strict=True)) for a, b in zip(HL, HR, strict=True))
+    VE = al.matmul(V, E)
+    half = tuple(tuple(0.5 * h * x * e for e in E[3]) for x in g)
+    YL = tuple(al.sub(a, b) for a, b in zip(VE, half, strict=True))
+    YR = tuple(al.scale(-1.0, al.add(a, b)) for a, b in zip(VE, half, strict=True))
+    return YL, YR
+
+
+def interval(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tuple[tuple, tuple]:
+    """The wrenches at L and R."""
+    YL, YR = natural(HL, HR, matrix(ten), g, h)
+    return wrench(HL, YL), wrench(HR, YR)
+
+
+def interval_blocks(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tuple[Block, Block, Block]:
+    """Derivatives: wrench at L by L, wrench at L by R (its transpose is wrench at R by L), wrench at R by R."""
+    E = matrix(ten)
+    YL, YR = natural(HL, HR, E, g, h)
+
+    def own(H: al.Pose, Y: tuple) -> Block:
+        return tuple(tuple(d - n / h for n, d in zip(a, b, strict=True)) for a, b in zip(mixed(H, H, E), turned(H, Y), strict=True))
+
+    cross = tuple(tuple(x / h for x in row) for row in mixed(HL, HR, E))
+    return own(HL, YL), cross, own(HR, YR)
+
+
+def regressor(HL: al.Pose, HR: al.Pose, g: tuple, h: Any) -> tuple[tuple, tuple]:
+    """The wrenches at L and R for each of the ten numbers set to one: they are linear in them."""
+    left, right = [], []
+    zero, one = 0.0 * HL[0][0], 0.0 * HL[0][0] + 1.0
+    for k in range(10):
+        wl, wr = interval(HL, HR, tuple(one if i == k else zero for i in range(10)), g, h)
+        left.append(wl)
+        right.append(wr)
+    return tuple(left), tuple(right)
+
+
+def gravity_columns(H: al.Pose, ten: Any, h: Any) -> tuple:
+    """The wrench at a node of one interval for each unit component of gravity."""
+    E = matrix(ten)
+    zero = 0.0 * H[0][0]
+    out = []
+    for k in range(3):
+        Y = tuple(tuple((-0.5 * h * e + zero) if i == k else zero for e in E[3]) for i in range(3))
+        out.append(wrench(H, Y))
+    return tuple(out)

@@ -1,0 +1,67 @@
+"""Forces on a scalar joint coordinate `s` over one interval: spring, damper, dry friction, armature and drives.
+
+    t = -k (s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) clip(rho/delta, -1, 1) + applied
+    s_m = (s_L + s_R)/2,   rho = (s_R - s_L)/h
+    contribution at L:  J_a rho - (h/2) t,   at R:  -J_a rho - (h/2) t
+
+The same scalars in `tree` (where `s` is a coordinate) and in `free` (where `s` is measured between two links): one scheme.
+Closed-form derivatives throughout; `delta` is the rate below which dry friction is viscous (DESIGN section 3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibody.spatial import algebra as al
+
+
+def force(sm: Any, rho: Any, p: Any, delta: Any) -> tuple[Any, Any, Any]:
+    """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `structure.LAW`."""
+    k, s0, b, c, cs, rate, _ = p
+    lib = al.library(rho)
+    x = rho / rate
+    bump = cs * lib.exp(-x * x)
+    clipped = lib.clip(rho / delta, -1.0, 1.0)
+    inside = lib.where(lib.abs(rho) < delta, 1.0, 0.0) / delta
+    t = -k * (sm - s0) - b * rho - (c + bump) * clipped
+    return t, -k + 0.0 * rho, -b - (c + bump) * inside + 2.0 * x / rate * bump * clipped
+
+
+def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any) -> tuple[Any, ...]:
+    """`dt/dp` for each of `structure.LAW` (armature does not enter `t`)."""
+    k, s0, _, _, cs, rate, _ = p
+    lib = al.library(rho)
+    x = rho / rate
+    e = lib.exp(-x * x)
+    clipped = lib.clip(rho / delta, -1.0, 1.0)
+    zero = 0.0 * rho
+    return (s0 - sm, k + zero, -rho, -clipped, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, zero)
+
+
+def drive(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, Any, Any, Any]:
+    """An actuator's force on `s`, and its derivatives with respect to `s_m`, `rho` and `u`; p as in `structure.ACTUATOR`."""
+    gain, gear, bias, stiffness, damping = p
+    t = gear * (gain * u + bias - stiffness * gear * sm - damping * gear * rho)
+    zero = 0.0 * t
+    return t, -stiffness * gear * gear + zero, -damping * gear * gear + zero, gear * gain + zero
+
+
+def drive_by_numbers(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, ...]:
+    """`dt/dp` for each of `structure.ACTUATOR`."""
+    gain, gear, bias, stiffness, damping = p
+    by_gear = gain * u + bias - 2.0 * gear * (stiffness * sm + damping * rho)
+    return (gear * u, by_gear, gear + 0.0 * u, -gear * gear * sm, -gear * gear * rho)
+
+
+def ends(t: Any, rho: Any, armature: Any, h: Any) -> tuple[Any, Any]:
+    """What the interval contributes at L and at R."""
+    momentum = armature * rho
+    return momentum - 0.5 * h * t, -momentum - 0.5 * h * t
+
+
+def ends_by_coordinates(t_sm: Any, t_rho: Any, armature: Any, h: Any) -> tuple[Any, Any, Any, Any]:
+    """Derivatives of the contributions: L by s_L, L by s_R, R by s_L, R by s_R."""
+    by_left = 0.5 * t_sm - t_rho / h  # dt/ds_L
+    by_right = 0.5 * t_sm + t_rho / h
+    a = armature / h
+    return -a - 0.5 * h * by_left, a - 0.5 * h * by_right, a - 0.5 * h * by_left, -a - 0.5 * h * by_right

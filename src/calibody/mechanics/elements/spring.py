@@ -1,0 +1,57 @@
+"""A spring-damper between two points, a natural force on the mean of the two node poses.
+
+    d = p_a - p_b at the mean pose,   f = -(k (|d| - L0) + c d . d'/|d|) d/|d| on a, its opposite on b
+
+Both act along the line of the mean points, so angular momentum is conserved exactly. What both nodes receive is `-(h/2) f`: with
+`z = (k (1 - L0/|d|) + c d . d'/|d|^2)` the force is `-z d`, and
+
+    dz/dd = k L0 d/|d|^3 + c (d'/|d|^2 - 2 (d . d') d/|d|^4),   dz/dd' = c d/|d|^2
+
+Where the two points coincide the direction is undefined: the length is kept above `TINY`, and the force there is that of a spring with
+no rest length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calibody.spatial import algebra as al
+
+# metres; far below any length that matters, far above the square root of the smallest float
+TINY = 1e-12
+
+
+def points(a: al.Pose, b: al.Pose, data: Any) -> tuple[al.Vector, al.Vector]:
+    return al.point(a, tuple(data[:3])), al.point(b, tuple(data[3:6]))  # type: ignore[arg-type]
+
+
+def impulse(dL: al.Vector, dR: al.Vector, data: Any, h: Any) -> tuple[al.Vector, tuple, tuple]:
+    """`-(h/2) f` on a from `d` at L and at R, and its 3x3 derivatives with respect to both."""
+    k, c, rest = data[6], data[7], data[8]
+    d = al.scale(0.5, al.add(dL, dR))
+    rate = al.scale(1.0 / h, al.sub(dR, dL))
+    lib = al.library(d[0])
+    length2 = lib.maximum(al.dot(d, d), TINY * TINY)
+    length = lib.sqrt(length2)
+    along = al.dot(d, rate)
+    z = k * (1.0 - rest / length) + c * along / length2
+    z_d = al.add(al.scale(k * rest / (length2 * length) - 2.0 * c * along / (length2 * length2), d), al.scale(c / length2, rate))
+    z_rate = al.scale(c / length2, d)
+    by_d = tuple(tuple(0.5 * h * (d[i] * z_d[j] + (z if i == j else 0.0)) for j in range(3)) for i in range(3))
+    by_rate = tuple(tuple(0.5 * h * d[i] * z_rate[j] for j in range(3)) for i in range(3))
+    by_L = tuple(tuple(0.5 * x - y / h for x, y in zip(a, b, strict=True)) for a, b in zip(by_d, by_rate, strict=True))
+    by_R = tuple(tuple(0.5 * x + y / h for x, y in zip(a, b, strict=True)) for a, b in zip(by_d, by_rate, strict=True))
+    return al.scale(0.5 * h * z, d), by_L, by_R
+
+
+def moved(p: al.Vector) -> tuple:
+    """The 3x6 map from a twist to the motion of the point p: `w x p + v`."""
+    zero = 0.0 * p[0]
+    one = zero + 1.0
+    x, y, z = p
+    return ((zero, z, -y, one, zero, zero), (-z, zero, x, zero, one, zero), (y, -x, zero, zero, zero, one))
+
+
+def energy(d: al.Vector, data: Any) -> Any:
+    length = al.library(d[0]).sqrt(al.dot(d, d))
+    return 0.5 * data[6] * (length - data[8]) ** 2

@@ -1,0 +1,100 @@
+"""The discrete equations of the variational scheme and all their derivatives, for many nodes at once (transcription).
+
+At every inner node k, in the coordinates solved for (DESIGN section 3):
+
+    r_k = P_k'[V_k E - V_(k-1) E - (h/2)(F_(k-1) + F_k)] + A_k'[J_a (rho_k - rho_(k-1)) - (h/2)(t_(k-1) + t_k)] - h G_k' lambda_k
+
+Every element contributes a wrench per link and 6x6 blocks (its derivative with respect to twists at k-1, k, k+1). With `W_l` the sum of
+the wrenches on link l and `t_j` the twist of dof j, everything below is composite sums over subtrees:
+
+    r_j            = t_j . Wc_j,                       Wc_j = sum of W over the links below j
+    dr_j/dq_i      = t_j . Bc_deeper(i,j) t_i          blocks B within one link, summed over the links below both
+                   + t_j . B_ab t_i                    blocks between two links a (below j) and b (below i)
+                   + [t_i, t_j] . Wc_j                 where dof i carries the axis of dof j along   (node k only)
+
+so a tree of any shape costs (pairs of related dofs) x (nodes), and nothing is unrolled or differentiated through the tree.
+
+Work is in three tiers: `Plan` (index arrays) once per structure; `kinematics` once per point; wrenches and blocks per evaluation.
+Rows and columns are dofs; values are struct-of-arrays `(pairs, nodes)` with the pairs listed in `Plan.rows`, `Plan.columns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibody.mechanics import assembly, kernels
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.sums import Sums, project
+
+# Link-nodes per chunk: the wrenches and blocks of a chunk (about 1 kB per link and node) stay in the second-level cache. Measured on
+# chains of 2 to 30 bodies: 1000 to 4000 alike, 16 000 and more up to 60 % slower.
+CHUNK = 4096
+
+
+def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: bool = True) -> Evaluation:
+    """Residuals at the inner nodes, constraints at all nodes, and (if asked) every derivative with respect to coordinates and controls.
+
+    Works through the nodes in chunks that fit the cache, on all cores.
+    """
+    if structure.coordinates != TREE and point.turns is None:
+        point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
+    K = point.q.shape[1]
+    step = max(64, CHUNK // max(1, len(plan_of(structure).massive)))
+    starts = list(range(0, max(K - 2, 1), step))
+    plan_of(structure).prepare()
+    if len(starts) == 1:
+        return _evaluate_chunk(structure, numbers, point, derivatives)
+    parts = kernels.workers().map(lambda k: _evaluate_chunk(structure, numbers, _cut(point, k, min(k + step + 2, K)), derivatives), starts)
+    return _joined(list(parts))
+
+
+def _cut(point: Point, first: int, end: int) -> Point:
+    turns = None if point.turns is None else point.turns[:, first:end]
+    intervals = slice(first, end - 1)
+    return replace(
+        point, q=point.q[:, first:end], multipliers=point.multipliers[:, first:end], control=point.control[:, intervals], applied=point.applied[:, intervals], turns=turns
+    )
+
+
+def _joined(parts: list[Evaluation]) -> Evaluation:
+    """Chunks overlap by two nodes: quantities at inner nodes are joined as they are, those at all nodes without the overlap."""
+
+    def inner(name: str) -> Any:
+        arrays = [getattr(p, name) for p in parts]
+        return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
+
+    def nodes(name: str) -> Any:
+        arrays = [getattr(p, name) for p in parts]
+        return None if arrays[0] is None else np.concatenate([*(a[..., :-2] for a in arrays[:-1]), arrays[-1]], axis=-1)
+
+    def intervals(name: str) -> Any:
+        arrays = [getattr(p, name) for p in parts]
+        return None if arrays[0] is None else np.concatenate([*(a[..., :-1] for a in arrays[:-1]), arrays[-1]], axis=-1)
+
+    first = parts[0]
+    return Evaluation(
+        inner("residual"), nodes("constraint"), first.rows, first.columns, inner("minus"), inner("zero"), inner("plus"),
+        first.gradient_rows, first.gradient_columns, nodes("gradient"), intervals("control"),
+    )  # fmt: skip
+
+
+def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool) -> Evaluation:
+    plan = plan_of(structure)
+    f = assembly.frames(structure, numbers, point)
+    K = point.q.shape[1]
+    sums = Sums(plan, K - 2, derivatives)
+    out = Evaluation(np.zeros((structure.nv, K - 2)), np.zeros((structure.nc, K)), *plan.pairs)
+    assembly.bodies(plan, numbers, point, f, sums)
+    assembly.springs(plan, numbers, point, f, sums)
+    assembly.bushings(plan, numbers, point, f, sums)
+    assembly.constraints(plan, numbers, point, f, sums, out)
+    assembly.joint_forces(plan, numbers, point, f, sums, out)
+    project(plan, f.T, sums, out)
+    if structure.coordinates == TREE:
+        assembly.add_tree_forces(plan, out)
+    return out

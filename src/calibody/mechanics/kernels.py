@@ -1,0 +1,110 @@
+"""Compiled kernels on struct-of-arrays: one shape for ever.
+
+A kernel is a pure function on scalars of one element (`elements/`). Here it is compiled once for arrays `(components, TILE)` and applied to
+any number of (elements x nodes) by cutting the flattened batch into tiles and padding the last one. The compiled shape depends neither
+on the model nor on the recording, so the persistent cache serves every later process (DESIGN section 4).
+
+Three tiers of work: *once ever* compile a kernel (seconds, cached on disk); *once per process* load it (tens of milliseconds);
+*per call* run tiles, two at a time on two cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from calibody.mechanics.elements import body
+from calibody.spatial import algebra as al
+
+# Columns per compiled call: small enough that a kernel's inputs and outputs (some 150 doubles a column) stay in a core's cache,
+# large enough that the call itself (about 50 microseconds) does not count. 1024 to 4096 measured alike; padding favours the smaller.
+TILE = 2048
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: CALIBODY_CACHE, or `calibody` in the user's cache folder."""
+    if folder := os.environ.get("CALIBODY_CACHE"):
+        return Path(folder)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "calibody"
+
+
+def configure() -> None:
+    """float64, and the persistent compilation cache for everything that is compiled, however small. Called when this module is imported."""
+    jax.config.update("jax_enable_x64", True)
+    try:
+        folder = cache_folder() / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    except OSError:
+        pass  # a home that cannot be written only costs the compile time of every start
+
+
+configure()
+
+
+@cache
+def workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)), thread_name_prefix="calibody")
+
+
+def run(kernel: Callable[..., jax.Array], arrays: list[np.ndarray], shared: tuple[Any, ...] = ()) -> np.ndarray:
+    """Apply a tiled kernel to arrays (components, count): (outputs, count). `shared` are scalars or small vectors common to all columns."""
+    count = arrays[0].shape[1]
+    tiles = [[a[:, i : i + TILE] for a in arrays] for i in range(0, count, TILE)]
+    results = [kernel(*(_padded(a) for a in tile), *shared) for tile in tiles]
+    if len(results) == 1:
+        return np.asarray(results[0])[:, :count]
+    return np.concatenate([np.asarray(r) for r in results], axis=1)[:, :count]
+
+
+def _padded(a: np.ndarray) -> np.ndarray:
+    if a.shape[1] == TILE:
+        return np.ascontiguousarray(a)
+    out = np.empty((a.shape[0], TILE))
+    out[:, : a.shape[1]] = a
+    out[:, a.shape[1] :] = a[:, :1]  # a real column: no kernel ever sees numbers that could not occur
+    return out
+
+
+def _pose(rows: Any) -> al.Pose:
+    return tuple(tuple(rows[4 * i + j] for j in range(4)) for i in range(3))
+
+
+def _flat(block: tuple) -> list:
+    return [x for row in block for x in row]
+
+
+@jax.jit
+def body_blocks(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+    """12 + 108 rows: wrenches at L and R, blocks L by L, L by R, R by R."""
+    left, right, e = _pose(HL), _pose(HR), tuple(ten)
+    gravity = (g[0], g[1], g[2])
+    wl, wr = body.interval(left, right, e, gravity, h)
+    blocks = body.interval_blocks(left, right, e, gravity, h)
+    return jnp.stack([*wl, *wr, *(x for b in blocks for x in _flat(b))])
+
+
+@jax.jit
+def body_values(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+    wl, wr = body.interval(_pose(HL), _pose(HR), tuple(ten), (g[0], g[1], g[2]), h)
+    return jnp.stack([*wl, *wr])
+
+
+@jax.jit
+def body_regressor(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+    """120 + 36 rows: wrenches at L (10 x 6) and R (10 x 6) per number, then per component of gravity at L (3 x 6) and R (3 x 6)."""
+    left, right = _pose(HL), _pose(HR)
+    a, b = body.regressor(left, right, (g[0], g[1], g[2]), h)
+    ga, gb = body.gravity_columns(left, tuple(ten), h), body.gravity_columns(right, tuple(ten), h)
+    return jnp.stack([x for part in (a, b, ga, gb) for column in part for x in column])

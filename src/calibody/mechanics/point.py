@@ -1,0 +1,69 @@
+"""What the discrete equations are evaluated at, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Point:
+    """What the equations are evaluated at: K nodes, K - 1 intervals."""
+
+    q: np.ndarray
+    """(nq, K) coordinates."""
+    multipliers: np.ndarray
+    """(nc, K) constraint forces [N, N m]."""
+    control: np.ndarray
+    """(number of actuators, K - 1) mean control over each interval."""
+    applied: np.ndarray
+    """(tree velocities, K - 1) further joint forces, mean over each interval [N, N m]."""
+    h: float
+    delta: float
+    """Rate below which dry friction is viscous [rad/s, m/s]."""
+    turns: np.ndarray | None = None
+    """(scalar coordinates, K) whole turns of hinges in `free`, [rad]; None: counted along the nodes from zero."""
+
+
+@dataclass
+class Evaluation:
+    """Values, and derivatives if asked for. `minus`, `zero`, `plus` are dr_k/dq_(k-1), dr_k/dq_k, dr_k/dq_(k+1)."""
+
+    residual: np.ndarray
+    """(nv, K - 2)"""
+    constraint: np.ndarray
+    """(nc, K)"""
+    rows: np.ndarray
+    columns: np.ndarray
+    minus: np.ndarray | None = None
+    zero: np.ndarray | None = None
+    plus: np.ndarray | None = None
+    gradient_rows: np.ndarray | None = None
+    gradient_columns: np.ndarray | None = None
+    gradient: np.ndarray | None = None
+    """(entries, K) values of G; dr_k/dlambda_k = -h G_k'."""
+    control: np.ndarray | None = None
+    """(actuators, K - 1): d(force on the actuator's coordinate at either node of the interval)/du."""
+    direct: Any = None
+    """Joint forces on their way into the rows of a tree; None afterwards."""
+
+    def dense(self, node: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The three blocks of one inner node as (nv, nv) matrices."""
+        nv = self.residual.shape[0]
+        out = []
+        for values in (self.minus, self.zero, self.plus):
+            assert values is not None
+            matrix = np.zeros((nv, nv))
+            matrix[self.rows, self.columns] = values[:, node]
+            out.append(matrix)
+        return out[0], out[1], out[2]
+
+    def dense_gradient(self, node: int) -> np.ndarray:
+        G = np.zeros((self.constraint.shape[0], self.residual.shape[0]))
+        assert self.gradient is not None and self.gradient_rows is not None and self.gradient_columns is not None
+        G[self.gradient_rows, self.gradient_columns] = self.gradient[:, node]
+        return G
+
+

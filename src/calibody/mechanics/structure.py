@@ -1,0 +1,478 @@
+"""From a model to arrays: what is solved for, in `tree` or in `free` coordinates, and the numbers every kernel reads.
+
+A *unit* is one joint (or the rigid attachment of a body without joints); unit i ends in *link* i, whose pose is
+
+    H_i = H_parent(i) o T_i o J_i(q),
+
+`T_i` the fixed placement, `J_i` the joint's motion about its anchor and axis. The last unit of a body carries the body's inertia; the
+others are massless frames between several joints of one body. Link n (one past the last) is the world.
+
+- `tree`: the units of the model, depth first, so that the degrees of freedom below any unit are a contiguous range.
+- `free`: the same links, each a unit of its own with six degrees of freedom and the world as parent; the joints become constraint
+  rows (`Point`, `Perpendicular`, `Inline`). Links that hang rigidly on the world stay fixed.
+
+So both are one mechanics: `free` is the tree in which every joint has been cut. Elements act on links and never know which it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from calibody.errors import ModelError
+from calibody.model import Body, Joint, Model
+from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
+from calibody.spatial import algebra as al
+from calibody.spatial.inertia import pseudo_inertia, ten_of
+
+FIXED = "fixed"
+TREE = "tree"
+AUTO = "auto"
+COORDINATES = (AUTO, TREE, FREE)
+POSITIONS = {HINGE: 1, SLIDE: 1, BALL: 4, FREE: 7, FIXED: 0}
+VELOCITIES = {HINGE: 1, SLIDE: 1, BALL: 3, FREE: 6, FIXED: 0}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One joint, or the rigid attachment of a body; `joint` is None for the latter."""
+
+    kind: str
+    parent: int
+    joint: Joint | None
+    body: Body
+    first: bool
+    """Whether this is the first unit of its body, the one that carries the body's placement."""
+    last: bool
+    """Whether this is the last unit of its body, the one that carries the body's inertia."""
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A scalar joint coordinate `s`: a hinge's angle, a slide's position, or one of the three positions of a free joint."""
+
+    name: str
+    joint: str
+    unit: int
+    rotational: bool
+    dof: int
+    """Index among the velocities of the tree."""
+    component: int
+    """0 for hinges and slides, 0..2 for the positions of a free joint."""
+
+
+@dataclass(frozen=True)
+class BallCoordinate:
+    """The relative rotation of a ball joint, or of the rotational half of a free joint."""
+
+    joint: str
+    unit: int
+    dof: int
+    """First of its three velocities in the tree."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One constraint element: which kind of rows, between which links, and whose it is."""
+
+    owner: str
+    link_a: int
+    link_b: int
+    index: int = 0
+    """Which of several rows of the owner (for `Perpendicular` and `Inline`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Topology: indices only, no numbers (hashed by identity, so that what is derived from it is derived once)."""
+
+    model: Model
+    coordinates: str
+    tree_units: tuple[Unit, ...]
+    units: tuple[Unit, ...]
+    points: tuple[Row, ...]
+    perpendiculars: tuple[Row, ...]
+    inlines: tuple[Row, ...]
+    couplings: tuple[Row, ...]
+
+    @classmethod
+    def build(cls, model: Model, coordinates: str = AUTO) -> Structure:
+        if coordinates not in COORDINATES:
+            raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
+        if coordinates == AUTO:
+            coordinates = FREE if any(j.compliance > 0.0 for j in model.joints) else TREE
+        if coordinates == TREE and (soft := [j.name for j in model.joints if j.compliance > 0.0]):
+            raise ModelError(f'joint.{soft[0]}.compliance is not zero, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
+        tree_units = _tree_units(model)
+        link = {u.body.name: i for i, u in enumerate(tree_units) if u.last} | {WORLD: len(tree_units)}
+        static = _static(tree_units)
+        units = tree_units if coordinates == TREE else _free_units(tree_units, static)
+        points, perpendiculars, inlines = _joint_rows(tree_units, static) if coordinates == FREE else ([], [], [])
+        couplings: list[Row] = []
+        for loop in model.loops:
+            owner = f"loop.{loop.name}"
+            if loop.kind == COUPLING:
+                couplings.append(Row(owner, 0, 0))
+                continue
+            a, b = link[loop.body1], link[loop.body2]
+            points.append(Row(owner, a, b))
+            if loop.kind == WELD:
+                perpendiculars += [Row(owner, a, b, i) for i in range(3)]
+        return cls(model, coordinates, tree_units, units, tuple(points), tuple(perpendiculars), tuple(inlines), tuple(couplings))
+
+    # -- sizes -----------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def n(self) -> int:
+        """Number of units, and the index of the world."""
+        return len(self.units)
+
+    @cached_property
+    def q_start(self) -> np.ndarray:
+        return np.cumsum([0] + [POSITIONS[u.kind] for u in self.units])
+
+    @cached_property
+    def v_start(self) -> np.ndarray:
+        return np.cumsum([0] + [VELOCITIES[u.kind] for u in self.units])
+
+    @property
+    def nq(self) -> int:
+        return int(self.q_start[-1])
+
+    @property
+    def nv(self) -> int:
+        return int(self.v_start[-1])
+
+    @property
+    def nc(self) -> int:
+        """Number of constraint rows, in the order points (3 each), perpendiculars, inlines, couplings."""
+        return 3 * len(self.points) + len(self.perpendiculars) + len(self.inlines) + len(self.couplings)
+
+    @cached_property
+    def row_owners(self) -> tuple[str, ...]:
+        return (*(p.owner for p in self.points for _ in range(3)), *(r.owner for r in (*self.perpendiculars, *self.inlines, *self.couplings)))
+
+    # -- tree ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parent(self) -> np.ndarray:
+        """Parent link of every unit; the world is n."""
+        return np.array([u.parent if u.parent >= 0 else self.n for u in self.units], dtype=np.int32)
+
+    @cached_property
+    def tree_parent(self) -> np.ndarray:
+        return np.array([u.parent if u.parent >= 0 else self.n for u in self.tree_units], dtype=np.int32)
+
+    @cached_property
+    def jumps(self) -> tuple[np.ndarray, ...]:
+        """For pointer doubling: in round r link i is composed with its ancestor `jumps[r][i]` (see `kinematics.poses`)."""
+        return doubling(self.parent)
+
+    @cached_property
+    def unit_end(self) -> np.ndarray:
+        """Subtree of unit i is the range i .. unit_end[i]."""
+        end = np.arange(1, self.n + 1)
+        for i in range(self.n - 1, -1, -1):
+            if self.parent[i] < self.n:
+                end[self.parent[i]] = max(end[self.parent[i]], end[i])
+        return end
+
+    @cached_property
+    def dof_unit(self) -> np.ndarray:
+        return np.repeat(np.arange(self.n), np.diff(self.v_start)).astype(np.int32)
+
+    @cached_property
+    def dof_end(self) -> np.ndarray:
+        """Degrees of freedom at or below that of dof j are the range (first of its unit) .. dof_end[j]."""
+        return self.v_start[self.unit_end[self.dof_unit]]
+
+    @cached_property
+    def dofs_above(self) -> tuple[np.ndarray, ...]:
+        """For every link, the degrees of freedom that move it; none for the world (the last entry)."""
+        out: list[np.ndarray] = []
+        for i in range(self.n):
+            above = out[self.parent[i]] if self.parent[i] < self.n else np.empty(0, dtype=np.int64)
+            out.append(np.concatenate([above, np.arange(self.v_start[i], self.v_start[i + 1])]))
+        return (*out, np.empty(0, dtype=np.int64))
+
+    @cached_property
+    def follows(self) -> np.ndarray:
+        """`follows[j, i]`: the axis of dof j is carried along by dof i, so that its twist changes by the bracket of the two."""
+        out = np.zeros((self.nv, self.nv), dtype=bool)
+        for j in range(self.nv):
+            out[j, self.dofs_above[self.units[self.dof_unit[j]].parent if self.units[self.dof_unit[j]].parent >= 0 else self.n]] = True
+            unit = self.units[self.dof_unit[j]]
+            start = self.v_start[self.dof_unit[j]]
+            if unit.kind == BALL or (unit.kind == FREE and j - start >= 3):
+                out[j, start : self.v_start[self.dof_unit[j] + 1]] = True  # axes fixed in the child turn with the child
+        return out
+
+    @cached_property
+    def below(self) -> np.ndarray:
+        """`below[i, l]`: link l is at or below unit i (dense, for small mechanisms inside a compiled step)."""
+        index = np.arange(self.n)
+        return (index[None, :] >= index[:, None]) & (index[None, :] < self.unit_end[:, None])
+
+    # -- joint coordinates -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def scalar_coordinates(self) -> tuple[Coordinate, ...]:
+        out = []
+        starts = np.cumsum([0] + [VELOCITIES[u.kind] for u in self.tree_units])
+        for i, unit in enumerate(self.tree_units):
+            if unit.kind in (HINGE, SLIDE) and unit.joint is not None:
+                out.append(Coordinate(unit.joint.name, unit.joint.name, i, unit.kind == HINGE, int(starts[i]), 0))
+            elif unit.kind == FREE and unit.joint is not None:
+                out += [Coordinate(f"{unit.joint.name}.{c}", unit.joint.name, i, False, int(starts[i]) + k, k) for k, c in enumerate("xyz")]
+        return tuple(out)
+
+    @cached_property
+    def ball_coordinates(self) -> tuple[BallCoordinate, ...]:
+        starts = np.cumsum([0] + [VELOCITIES[u.kind] for u in self.tree_units])
+        offset = {BALL: 0, FREE: 3}
+        return tuple(
+            BallCoordinate(u.joint.name, i, int(starts[i]) + offset[u.kind]) for i, u in enumerate(self.tree_units) if u.kind in offset and u.joint is not None
+        )
+
+    @cached_property
+    def coordinate_index(self) -> dict[str, int]:
+        """Joint name -> index of its scalar coordinate (hinges and slides)."""
+        return {c.joint: i for i, c in enumerate(self.scalar_coordinates) if self.model.joint(c.joint).kind != FREE}
+
+    @cached_property
+    def body_link(self) -> dict[str, int]:
+        return {u.body.name: i for i, u in enumerate(self.units) if u.last} | {WORLD: self.n}
+
+    def dof_name(self, dof: int) -> str:
+        """What to call a degree of freedom in a sentence."""
+        unit = self.units[self.dof_unit[dof]]
+        return f"joint.{unit.joint.name}" if self.coordinates == TREE and unit.joint is not None else f"body.{unit.body.name}"
+
+
+def doubling(parent: np.ndarray) -> tuple[np.ndarray, ...]:
+    n = len(parent)
+    rounds = []
+    jump = np.append(parent, n).astype(np.int32)
+    while (jump[:n] < n).any():
+        rounds.append(jump[:n].copy())
+        jump = jump[jump]
+    return tuple(rounds)
+
+
+def _tree_units(model: Model) -> tuple[Unit, ...]:
+    units: list[Unit] = []
+    link: dict[str, int] = {WORLD: -1}
+    for body in model.ordered_bodies:
+        joints = model.joints_of(body.name)
+        parent = link[body.parent]
+        if not joints:
+            units.append(Unit(FIXED, parent, None, body, True, True))
+        for k, joint in enumerate(joints):
+            units.append(Unit(joint.kind, parent, joint, body, k == 0, k == len(joints) - 1))
+            parent = len(units) - 1
+        link[body.name] = len(units) - 1
+    return tuple(units)
+
+
+def _static(units: tuple[Unit, ...]) -> list[bool]:
+    static: list[bool] = []
+    for unit in units:
+        static.append(unit.kind == FIXED and (unit.parent < 0 or static[unit.parent]))
+    return static
+
+
+def _free_units(units: tuple[Unit, ...], static: list[bool]) -> tuple[Unit, ...]:
+    return tuple(u if s else replace(u, kind=FREE, parent=-1) for u, s in zip(units, static, strict=True))
+
+
+def _joint_rows(units: tuple[Unit, ...], static: list[bool]) -> tuple[list[Row], list[Row], list[Row]]:
+    """The rows that hold the joints together in `free`: hinge 3 + 2, slide 2 + 3, ball 3, fixed 3 + 3, free none."""
+    points, perpendiculars, inlines = [], [], []
+    for i, unit in enumerate(units):
+        if static[i] or unit.kind == FREE:
+            continue
+        parent = unit.parent if unit.parent >= 0 else len(units)
+        owner = f"joint.{unit.joint.name}" if unit.joint is not None else f"body.{unit.body.name}"
+        if unit.kind != SLIDE:
+            points.append(Row(owner, parent, i))
+        else:
+            inlines += [Row(owner, parent, i, k) for k in range(2)]
+        perpendiculars += [Row(owner, parent, i, k) for k in range({HINGE: 2, SLIDE: 3, BALL: 0, FIXED: 3}[unit.kind])]
+    return points, perpendiculars, inlines
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------------------------
+
+LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature")
+ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Every number the kernels read, struct-of-arrays. One instance belongs to one `Structure` and one set of values."""
+
+    placement: np.ndarray
+    """(3, 4, n) fixed transform before each tree unit's joint."""
+    axis: np.ndarray
+    """(3, n) unit axis of each tree unit in the link's frame."""
+    anchor: np.ndarray
+    """(3, n)"""
+    reference: np.ndarray
+    """(n,)"""
+    inertia: np.ndarray
+    """(10, n) pseudo-inertia of each link (zero where a link carries no body, or hangs rigidly on the world)."""
+    gravity: np.ndarray
+    """(3,)"""
+    law: np.ndarray
+    """(7, number of scalar coordinates), rows as in `LAW`."""
+    ball_law: np.ndarray
+    """(4, number of ball coordinates): stiffness, damping, friction, armature."""
+    ball_reference: np.ndarray
+    """(4, number of ball coordinates): quaternion at which the spring is relaxed."""
+    actuator: np.ndarray
+    """(5, number of actuators), rows as in `ACTUATOR`."""
+    point: np.ndarray
+    """(6, number of points): the point in link a and in link b."""
+    perpendicular: np.ndarray
+    """(6, ...): the direction in link a and in link b."""
+    inline: np.ndarray
+    """(9, ...): the point and direction in link a, the point in link b."""
+    coupling: np.ndarray
+    """(7, ...): five coefficients and the two references."""
+    softness: np.ndarray
+    """(2, nc): compliance and relaxation time of every constraint row."""
+    spring: np.ndarray
+    """(9, springs): two points, stiffness, damping, rest length."""
+    bushing: np.ndarray
+    """(96, bushings): two points, two orientations (3x3), stiffness and damping (6x6)."""
+    frame: np.ndarray
+    """(18, scalar coordinates): for `free`, the axes x, y, z of the parent's side and the axis x, anchor of the child's side, and the anchor
+    of the parent's side: px py pz | cx | ca | pa."""
+
+    @classmethod
+    def of(cls, structure: Structure, model: Model | None = None) -> Numbers:
+        model = structure.model if model is None else model
+        units = structure.tree_units
+        n = len(units)
+        placement = np.zeros((3, 4, n))
+        placement[:, :3, :] = np.eye(3)[:, :, None]
+        axis, anchor, reference = np.zeros((3, n)), np.zeros((3, n)), np.zeros(n)
+        axis[2] = 1.0
+        inertia = np.zeros((10, n))
+        static = _static(units)
+        for i, unit in enumerate(units):
+            body = model.body(unit.body.name)
+            if unit.first:
+                placement[:, :, i] = _pose(body.position, body.orientation)
+            if unit.joint is not None:
+                joint = model.joint(unit.joint.name)
+                axis[:, i] = np.asarray(joint.axis) / np.linalg.norm(joint.axis)
+                anchor[:, i] = joint.anchor
+                reference[i] = joint.reference
+            if unit.last and not static[i]:
+                inertia[:, i] = ten_of(pseudo_inertia(body.mass, body.com, body.inertia))
+        perpendicular, inline, point = _row_numbers(structure, model, placement, axis, anchor)
+        return cls(
+            placement, axis, anchor, reference, inertia, model.gravity,
+            *_law_numbers(structure, model),
+            np.array([[getattr(a, f) for a in model.actuators] for f in ACTUATOR]).reshape(len(ACTUATOR), -1),
+            point, perpendicular, inline, _coupling_numbers(structure, model), _softness(structure, model),
+            np.array([[*s.point1, *s.point2, s.stiffness, s.damping, s.rest_length] for s in model.springs]).reshape(-1, 9).T,
+            np.array([[*b.point1, *b.point2, *_rotation(b.orientation1).ravel(), *_rotation(b.orientation2).ravel(), *b.stiffness, *b.damping]
+                      for b in model.bushings]).reshape(-1, 96).T,
+            _frames(structure, placement, axis, anchor),
+        )  # fmt: skip
+
+
+def _rotation(quaternion: tuple) -> np.ndarray:
+    return np.array(al.quaternion_matrix(al.quaternion_normalised(quaternion)), dtype=float)
+
+
+def _pose(position: tuple, orientation: tuple) -> np.ndarray:
+    return np.column_stack([_rotation(orientation), position])
+
+
+def basis(axis: np.ndarray) -> np.ndarray:
+    """Columns x, y, z of a right-handed frame whose z is the unit vector `axis`; x is the projection of the coordinate axis least along it."""
+    helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    x = helper - axis * (axis @ helper)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(axis, x), axis])
+
+
+def _law_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    law = np.zeros((len(LAW), len(structure.scalar_coordinates)))
+    for i, c in enumerate(structure.scalar_coordinates):
+        joint = model.joint(c.joint)
+        law[:, i] = [getattr(joint, f) for f in LAW]
+        if joint.kind == FREE:
+            law[LAW.index("springref"), i] = joint.spring_position[c.component]
+            law[LAW.index("friction"), i] = 0.0  # the friction of a free joint acts on its rotation only
+    balls = [model.joint(b.joint) for b in structure.ball_coordinates]
+    ball_law = np.array([[b.stiffness, b.damping, b.friction, b.armature] for b in balls]).reshape(-1, 4).T
+    reference = np.array([al.quaternion_normalised(b.spring_orientation) for b in balls], dtype=float).reshape(-1, 4).T
+    return law, ball_law, reference
+
+
+def _row_numbers(
+    structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Local points and directions of every constraint row."""
+    unit_of = {(f"joint.{u.joint.name}" if u.joint is not None else f"body.{u.body.name}"): i for i, u in enumerate(structure.tree_units)}
+    loops = {f"loop.{lp.name}": lp for lp in model.loops}
+    point, perpendicular, inline = np.zeros((6, len(structure.points))), np.zeros((6, len(structure.perpendiculars))), np.zeros((9, len(structure.inlines)))
+    for k, row in enumerate(structure.points):
+        if row.owner in loops:
+            point[:, k] = [*loops[row.owner].anchor1, *loops[row.owner].anchor2]
+        else:
+            i = unit_of[row.owner]
+            point[:, k] = [*(placement[:, :3, i] @ anchor[:, i] + placement[:, 3, i]), *anchor[:, i]]
+    cyclic = ((0, 1), (1, 2), (2, 0))  # x_a . y_b = y_a . z_b = z_a . x_b = 0: two frames are parallel
+    for k, row in enumerate(structure.perpendiculars):
+        if row.owner in loops:
+            loop = loops[row.owner]
+            a, b = _rotation(loop.orientation1), _rotation(loop.orientation2)
+        else:
+            i = unit_of[row.owner]
+            b = basis(axis[:, i])
+            a = placement[:, :3, i] @ b
+        first, second = cyclic[row.index]
+        if row.owner not in loops and structure.tree_units[unit_of[row.owner]].kind == HINGE:
+            first, second = 2, row.index  # the parent's axis is perpendicular to the child's x and y
+        perpendicular[:, k] = [*a[:, first], *b[:, second]]
+    for k, row in enumerate(structure.inlines):
+        i = unit_of[row.owner]
+        b = placement[:, :3, i] @ basis(axis[:, i])
+        inline[:, k] = [*(placement[:, :3, i] @ anchor[:, i] + placement[:, 3, i]), *b[:, row.index], *anchor[:, i]]
+    return perpendicular, inline, point
+
+
+def _coupling_numbers(structure: Structure, model: Model) -> np.ndarray:
+    loops = {f"loop.{lp.name}": lp for lp in model.loops}
+    out = np.zeros((7, len(structure.couplings)))
+    for k, row in enumerate(structure.couplings):
+        loop = loops[row.owner]
+        coefficients = loop.polynomial if loop.joint2 else (loop.polynomial[0], 0.0, 0.0, 0.0, 0.0)
+        references = (model.joint(loop.joint1).reference, model.joint(loop.joint2).reference if loop.joint2 else 0.0)
+        out[:, k] = [*coefficients, *references]
+    return out
+
+
+def _softness(structure: Structure, model: Model) -> np.ndarray:
+    soft = {f"loop.{lp.name}": (lp.compliance, lp.relaxation) for lp in model.loops} | {f"joint.{j.name}": (j.compliance, j.relaxation) for j in model.joints}
+    return np.array([soft.get(owner, (0.0, 0.0)) for owner in structure.row_owners], dtype=float).reshape(-1, 2).T
+
+
+def _frames(structure: Structure, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> np.ndarray:
+    out = np.zeros((18, len(structure.scalar_coordinates)))
+    for k, c in enumerate(structure.scalar_coordinates):
+        i = c.unit
+        if structure.tree_units[i].kind == FREE:
+            b, a = np.roll(np.eye(3), -c.component, axis=1)[:, [1, 2, 0]], np.zeros(3)
+        else:
+            b, a = basis(axis[:, i]), anchor[:, i]
+        p = placement[:, :3, i] @ b
+        out[:, k] = [*p[:, 0], *p[:, 1], *p[:, 2], *b[:, 0], *a, *(placement[:, :3, i] @ a + placement[:, 3, i])]
+    return out

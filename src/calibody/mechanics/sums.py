@@ -1,0 +1,146 @@
+"""Wrenches and blocks of all links at the inner nodes, as the elements add to them, and their projection on degrees of freedom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibody.mechanics.plan import Plan
+from calibody.mechanics.point import Evaluation
+from calibody.mechanics.structure import BALL, FREE, TREE, Structure
+from calibody.spatial import algebra as al
+
+NODES = (slice(0, -2), slice(1, -1), slice(2, None))
+"""Nodes k-1, k, k+1 of all inner nodes k."""
+
+
+class Sums:
+    """`wrench` is (6, n + 1, M). `own[o]` is (6, 6, n + 1, M): blocks within one link by twists at node k - 1 + o; `cross[o]` is
+    (6, 6, pairs of links, M): blocks between two links, in the order of `Plan.cross`."""
+
+    def __init__(self, plan: Plan, M: int, derivatives: bool) -> None:
+        self.plan = plan
+        self.derivatives = derivatives
+        n = plan.structure.n
+        self.wrench = np.zeros((6, n + 1, M))
+        if derivatives:
+            self.own = [np.zeros((6, 6, n + 1, M)) for _ in range(3)]
+            self.cross = [np.zeros((6, 6, len(plan.cross), M)) for _ in range(3)]
+
+    def push(self, links: np.ndarray, wrench: np.ndarray) -> None:
+        """Add wrenches (6, elements, M) to links, one each."""
+        for e, link in enumerate(links):
+            self.wrench[:, link] += wrench[:, e]
+
+    def block(self, rows: np.ndarray, columns: np.ndarray, offset: int, blocks: np.ndarray, sign: float = 1.0) -> None:
+        """Add blocks (r <= 6, c <= 6, elements, M), the upper left corner of 6x6, one per element."""
+        moving, index = self.plan.moving, self.plan.cross_index
+        height, width = blocks.shape[:2]
+        for e, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            if moving[row] and moving[column]:
+                place, where = (self.own, row) if row == column else (self.cross, index[row, column])
+                target = place[offset][:height, :width, where]
+                if sign > 0:
+                    target += blocks[:, :, e]
+                else:
+                    target -= blocks[:, :, e]
+
+    def opposite(self, on: np.ndarray, against: np.ndarray, by: np.ndarray, offset: int, blocks: np.ndarray) -> None:
+        """Blocks of a wrench on the links `on`, whose opposite acts on `against`, by the twists of the links `by`."""
+        self.block(on, by, offset, blocks)
+        self.block(against, by, offset, blocks, -1.0)
+
+    def relative(self, parent: np.ndarray, child: np.ndarray, offset: int, blocks: np.ndarray) -> None:
+        """The four blocks of a force between two links that depends on their relative motion only."""
+        self.opposite(child, parent, child, offset, blocks)
+        self.opposite(parent, child, parent, offset, blocks)
+
+
+def project(plan: Plan, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
+    """`r_j = t_j . Wc_j` and its derivatives; T is (6, nv, K)."""
+    s = plan.structure
+    composite(s, sums.wrench)
+    Tk = T[:, :, 1:-1]
+    W = sums.wrench[:, s.dof_unit]
+    out.residual += np.einsum("ajm,ajm->jm", Tk, W)
+    if not sums.derivatives:
+        return
+    carried = _carried(Tk, W)
+    results = [np.zeros((len(out.rows), out.residual.shape[1])) for _ in range(3)]
+    (_project_tree if s.coordinates == TREE else _project_free)(plan, T, carried, sums, results)
+    out.minus, out.zero, out.plus = results
+
+
+def composite(structure: Structure, sums: np.ndarray) -> None:
+    """In place: every link's entry becomes the sum over its subtree; the links are on the axis before the last."""
+    for i in range(structure.n - 1, -1, -1):
+        parent = structure.parent[i]
+        if parent < structure.n:
+            sums[..., parent, :] += sums[..., i, :]
+
+
+def _carried(T: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Q_j with `[t_i, t_j] . W_j = t_i . Q_j`: `(w x n + v x f, w x f)`."""
+    w, v, n, f = tuple(T[:3]), tuple(T[3:]), tuple(W[:3]), tuple(W[3:])
+    return np.stack([*al.add(al.cross(w, n), al.cross(v, f)), *al.cross(w, f)])  # type: ignore[arg-type]
+
+
+def _project_tree(plan: Plan, T: np.ndarray, carried: np.ndarray, sums: Sums, results: list[np.ndarray]) -> None:
+    s = plan.structure
+    units = s.dof_unit
+    Tk = T[:, :, 1:-1]
+    for offset in range(3):
+        composite(s, sums.own[offset])
+        B = sums.own[offset][:, :, units]
+        column = T[:, :, NODES[offset]]
+        X = np.einsum("abjm,bjm->ajm", B, column)
+        Z = np.einsum("abjm,ajm->bjm", B, Tk)
+        if offset == 1:
+            Z += carried
+        values = results[offset]
+        for j in range(s.nv):
+            end = int(s.dof_end[j])
+            np.einsum("am,aim->im", Tk[:, j], X[:, j:end], out=values[plan.upper[j] : plan.upper[j + 1]])
+            if end > j + 1:
+                np.einsum("ajm,am->jm", Z[:, j + 1 : end], column[:, j], out=values[plan.lower[j] : plan.lower[j + 1]])
+        for c, (a, b) in enumerate(plan.cross):
+            rows, columns = s.dofs_above[a], s.dofs_above[b]
+            X = np.einsum("abm,bim->aim", sums.cross[offset][:, :, c], column[:, columns])
+            values[plan.index[np.ix_(rows, columns)]] += np.einsum("ajm,aim->jim", Tk[:, rows], X)
+    _add_own_axes(plan, Tk, carried, results[1])
+
+
+def _add_own_axes(plan: Plan, T: np.ndarray, carried: np.ndarray, zero: np.ndarray) -> None:
+    """The axes of a ball turn with the ball itself: the bracket for pairs (j, i >= j) of one ball, which the lower pairs do not have."""
+    s = plan.structure
+    for u, unit in enumerate(s.units):
+        if unit.kind not in (BALL, FREE):
+            continue
+        first = s.v_start[u + 1] - 3
+        for j in range(first, first + 3):
+            for i in range(j, first + 3):
+                zero[plan.index[j, i]] += np.einsum("am,am->m", T[:, i], carried[:, j])
+
+
+def _project_free(plan: Plan, T: np.ndarray, carried: np.ndarray, sums: Sums, results: list[np.ndarray]) -> None:
+    """Every moving link has six dofs of its own, so all blocks have one shape and are done together."""
+    s = plan.structure
+    rows, columns, where = plan.blocks
+    own = int(plan.moving.sum())
+    links = rows[:own]
+    first = s.v_start[:-1]
+    six = np.arange(6)[:, None]
+
+    def of(array: Any, which: np.ndarray) -> np.ndarray:
+        return array[:, first[which] + six]  # (6, 6 dofs, links, nodes)
+
+    Tk = T[:, :, 1:-1]
+    row_twists = of(Tk, rows)
+    for offset in range(3):
+        B = np.concatenate([sums.own[offset][:, :, links], sums.cross[offset]], axis=2)
+        X = np.einsum("abcm,bicm->aicm", B, of(T[:, :, NODES[offset]], columns))
+        block = np.einsum("ajcm,aicm->jicm", row_twists, X)
+        if offset == 1:  # the rotational axes turn with the link
+            block[3:, :, :own] += np.einsum("aicm,ajcm->jicm", of(Tk, links), of(carried, links)[:, 3:])
+        results[offset][where] = block

@@ -1,0 +1,16 @@
+"""The immutable description of a mechanism, and the paths to its numbers."""
+
+from calibody.model.elements import (
+    Actuator as Actuator,
+    Body as Body,
+    Bushing as Bushing,
+    Geometry as Geometry,
+    Joint as Joint,
+    Loop as Loop,
+    Sensor as Sensor,
+    Site as Site,
+    Spring as Spring,
+    World as World,
+)
+from calibody.model.model import Model as Model
+from calibody.model.paths import Parameter as Parameter

@@ -1,0 +1,434 @@
+"""What a mechanism is made of: frozen descriptions, one dataclass per kind of element.
+
+Frames. Every body has a frame. `Body.position` and `Body.orientation` place it in the frame of its parent body when all joints of the
+body are at their `reference`. A joint turns or shifts the body about its `anchor` and `axis`, both given in the body's own frame, in
+the order in which the joints of one body are listed. A body without a joint is fixed to its parent. The world is the body "world".
+
+Units are SI: metre, kilogram, second, radian, newton. Quaternions are (w, x, y, z).
+
+Each class lists its numbers in `NUMBERS` (field -> component names and unit): that table is all that paths such as `body.arm.com.x`
+know about the class (`paths.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from calibody.errors import ModelError
+from calibody.spatial.inertia import smallest_principal_second_moment
+
+WORLD = "world"
+SCALAR: tuple[str, ...] = ()
+XYZ = ("x", "y", "z")
+WXYZ = ("w", "x", "y", "z")
+SYMMETRIC = ("xx", "yy", "zz", "xy", "xz", "yz")
+SIX_BY_SIX = tuple(f"{a}{b}" for a in ("x", "y", "z", "rx", "ry", "rz") for b in ("x", "y", "z", "rx", "ry", "rz"))
+
+HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
+JOINT_KINDS = (HINGE, SLIDE, BALL, FREE)
+
+Vector3 = tuple[float, float, float]
+Quaternion4 = tuple[float, float, float, float]
+Number = tuple[tuple[str, ...], str]
+"""Component names (empty for a scalar) and unit of one field."""
+
+ABSURD = 1e150
+"""No number of a mechanism is larger: its square would be infinite in float64 (and that of its inverse zero)."""
+
+IDENTITY: Quaternion4 = (1.0, 0.0, 0.0, 0.0)
+ZERO: Vector3 = (0.0, 0.0, 0.0)
+
+
+def _coerce(element: Any) -> None:
+    """Turn the numeric fields into floats and tuples of floats, and refuse what is not a finite number or has the wrong length."""
+    if not isinstance(element.name, str) or not element.name.strip():
+        raise ModelError(f"A {element.KIND} has the name {element.name!r}; a name must be a text that is not empty.")
+    for name, (components, _) in element.NUMBERS.items():
+        if not hasattr(element, name):
+            continue
+        where = f"{element.KIND}.{element.name}.{name}"
+        object.__setattr__(element, name, numbers(getattr(element, name), len(components), where))
+
+
+def numbers(value: Any, length: int, where: str) -> Any:
+    """One float (`length` 0) or a tuple of floats, or a sentence about the field `where`."""
+    try:
+        if length and isinstance(value, str):
+            raise TypeError
+        flat = [float(value)] if length == 0 else [float(x) for x in value]
+    except (TypeError, ValueError):
+        expected = "a number" if length == 0 else f"{length} numbers"
+        raise ModelError(f"{where} is {value!r}; give {expected}.") from None
+    if length and len(flat) != length:
+        raise ModelError(f"{where} has {len(flat)} numbers; give {length}.")
+    if not all(abs(x) < ABSURD for x in flat):  # false for NaN too
+        raise ModelError(f"{where} is {value!r}; it must be finite, give a number in SI units.")
+    return flat[0] if length == 0 else tuple(flat)
+
+
+def _not_negative(element: Any, *names: str) -> None:
+    for name in names:
+        if getattr(element, name) < 0.0:
+            raise ModelError(f"{element.KIND}.{element.name}.{name} is {getattr(element, name):g}; it must not be negative.")
+
+
+def _not_zero(element: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(element, name)
+        norm = math.hypot(*value)
+        if not 1.0 / ABSURD < norm < ABSURD:
+            raise ModelError(f"{element.KIND}.{element.name}.{name} is {value}; its length must not be zero (or absurdly large), give a direction.")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A rigid body. `inertia` is about the centre of mass in body axes: (xx, yy, zz, xy, xz, yz); three numbers mean the diagonal."""
+
+    KIND: ClassVar[str] = "body"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "mass": (SCALAR, "kg"),
+        "com": (XYZ, "m"),
+        "inertia": (SYMMETRIC, "kg m^2"),
+        "position": (XYZ, "m"),
+        "orientation": (WXYZ, ""),
+    }
+
+    name: str
+    parent: str = WORLD
+    mass: float = 0.0
+    com: Vector3 = ZERO
+    inertia: tuple[float, ...] = (0.0,) * 6
+    position: Vector3 = ZERO
+    orientation: Quaternion4 = IDENTITY
+
+    def __post_init__(self) -> None:
+        if hasattr(self.inertia, "__len__") and len(self.inertia) == 3 and not isinstance(self.inertia, str):
+            object.__setattr__(self, "inertia", (*self.inertia, 0.0, 0.0, 0.0))
+        _coerce(self)
+        _not_negative(self, "mass")
+        _not_zero(self, "orientation")
+        smallest, largest = smallest_principal_second_moment(self.inertia)
+        # 1e-6: model files give about seven digits, and a flat body sits exactly on the border.
+        if smallest < -1e-6 * largest or (largest > 0.0 and min(self.inertia[:3]) < 0.0):
+            raise ModelError(
+                f"body.{self.name}.inertia = {self.inertia} (xx yy zz xy xz yz about the centre of mass) is not the inertia of any distribution "
+                "of mass: no principal moment may be negative or exceed the sum of the two others; check the signs and the reference point."
+            )
+        if self.mass == 0.0 and largest > 0.0 and any(self.com):
+            raise ModelError(f"body.{self.name} has no mass but a centre of mass {self.com}; give it a mass or put com at zero.")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint between a body and its parent. `kind`: hinge (1), slide (1), ball (3) or free (6 degrees of freedom).
+
+    The joint's own force on its coordinate `s` (angle or position; a ball's rotation vector) at the rate `rho`:
+
+        -stiffness (s - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
+
+    with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper. `armature` is an inertia on `s` (a rotor behind a gear).
+    `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`.
+    """
+
+    KIND: ClassVar[str] = "joint"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "axis": (XYZ, ""),
+        "anchor": (XYZ, "m"),
+        "reference": (SCALAR, "{s}"),
+        "stiffness": (SCALAR, "{f}/{s}"),
+        "springref": (SCALAR, "{s}"),
+        "damping": (SCALAR, "{f} s/{s}"),
+        "friction": (SCALAR, "{f}"),
+        "stribeck": (SCALAR, "{f}"),
+        "stribeck_rate": (SCALAR, "{s}/s"),
+        "armature": (SCALAR, "{i}"),
+        "compliance": (SCALAR, "m/N"),
+        "relaxation": (SCALAR, "s"),
+    }
+    DERIVED: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m")}
+    """`joint.X.position`: the anchor in the parent's frame at the reference. Setting it moves the body (`paths.py`)."""
+
+    name: str
+    body: str
+    kind: str = HINGE
+    axis: Vector3 = (0.0, 0.0, 1.0)
+    anchor: Vector3 = ZERO
+    reference: float = 0.0
+    stiffness: float = 0.0
+    springref: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    stribeck: float = 0.0
+    stribeck_rate: float = 0.1
+    armature: float = 0.0
+    compliance: float = 0.0
+    relaxation: float = 0.0
+    spring_orientation: Quaternion4 = IDENTITY
+    """Where the spring of a ball or free joint is relaxed (a quaternion in place of `springref`)."""
+    spring_position: Vector3 = ZERO
+    """Where the spring of a free joint is relaxed."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in JOINT_KINDS:
+            raise ModelError(f"joint.{self.name}.kind is {self.kind!r}; give one of {', '.join(JOINT_KINDS)} (a body without a joint is fixed to its parent).")
+        _coerce(self)
+        for name, length in (("spring_orientation", 4), ("spring_position", 3)):
+            object.__setattr__(self, name, numbers(getattr(self, name), length, f"joint.{self.name}.{name}"))
+        _not_zero(self, "axis", "spring_orientation")
+        _not_negative(self, "friction", "stribeck", "armature", "compliance", "relaxation")
+        if self.stribeck_rate <= 0.0:
+            raise ModelError(
+                f"joint.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero (the rate at which the extra friction has fallen to 37 %)."
+            )
+        if self.stribeck > 0.0 and self.kind in (BALL, FREE):
+            raise ModelError(f"joint.{self.name} is a {self.kind} joint with Stribeck friction; only hinges and slides have it, use friction instead.")
+
+    @property
+    def units(self) -> dict[str, str]:
+        """What `{s}`, `{f}` and `{i}` stand for: the coordinate, its force and its inertia."""
+        linear = self.kind == SLIDE
+        return {"s": "m" if linear else "rad", "f": "N" if linear else "N m", "i": "kg" if linear else "kg m^2"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A named frame fixed in a body: a marker, an attachment, the place of a sensor."""
+
+    KIND: ClassVar[str] = "site"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m"), "orientation": (WXYZ, "")}
+
+    name: str
+    body: str
+    position: Vector3 = ZERO
+    orientation: Quaternion4 = IDENTITY
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        _not_zero(self, "orientation")
+
+
+POINT, WELD, COUPLING = "point", "weld", "coupling"
+LOOP_KINDS = (POINT, WELD, COUPLING)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What closes a kinematic loop, beyond the tree of bodies.
+
+    - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations);
+    - weld: the frame (`anchor1`, `orientation1`) of `body1` coincides with that of `body2` (six);
+    - coupling: `s1 - reference1 = polynomial(s2 - reference2)` between the coordinates of two hinges or slides (one); without
+      `joint2`, `s1` is held at `reference1 + polynomial[0]`.
+    """
+
+    KIND: ClassVar[str] = "loop"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "anchor1": (XYZ, "m"),
+        "anchor2": (XYZ, "m"),
+        "orientation1": (WXYZ, ""),
+        "orientation2": (WXYZ, ""),
+        "polynomial": (("c0", "c1", "c2", "c3", "c4"), ""),
+        "compliance": (SCALAR, "m/N"),
+        "relaxation": (SCALAR, "s"),
+    }
+
+    name: str
+    kind: str = POINT
+    body1: str = WORLD
+    body2: str = WORLD
+    anchor1: Vector3 = ZERO
+    anchor2: Vector3 = ZERO
+    orientation1: Quaternion4 = IDENTITY
+    orientation2: Quaternion4 = IDENTITY
+    joint1: str = ""
+    joint2: str = ""
+    polynomial: tuple[float, float, float, float, float] = (0.0, 1.0, 0.0, 0.0, 0.0)
+    compliance: float = 0.0
+    relaxation: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in LOOP_KINDS:
+            raise ModelError(f"loop.{self.name}.kind is {self.kind!r}; give one of {', '.join(LOOP_KINDS)}.")
+        _coerce(self)
+        _not_zero(self, "orientation1", "orientation2")
+        _not_negative(self, "compliance", "relaxation")
+        if self.kind == COUPLING and not self.joint1:
+            raise ModelError(f"loop.{self.name} couples joints but names no joint1; give the joint whose coordinate it determines.")
+        if self.kind != COUPLING and self.body1 == self.body2:
+            raise ModelError(f"loop.{self.name} ties body {self.body1!r} to itself; give two different bodies.")
+
+
+@dataclass(frozen=True)
+class Spring:
+    """A spring-damper between the point `point1` of `body1` and `point2` of `body2`, along the line that joins them.
+
+    The tension is `stiffness (length - rest_length) + damping d(length)/dt`.
+    """
+
+    KIND: ClassVar[str] = "spring"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "point1": (XYZ, "m"),
+        "point2": (XYZ, "m"),
+        "stiffness": (SCALAR, "N/m"),
+        "damping": (SCALAR, "N s/m"),
+        "rest_length": (SCALAR, "m"),
+    }
+
+    name: str
+    body1: str = WORLD
+    body2: str = WORLD
+    point1: Vector3 = ZERO
+    point2: Vector3 = ZERO
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest_length: float = 0.0
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        _not_negative(self, "rest_length")
+
+
+@dataclass(frozen=True)
+class Bushing:
+    """A 6x6 spring-damper between two frames. With `d` the displacement (in frame 1) and the rotation vector of frame 2 against frame 1,
+    `(force, moment) = -K d - D d'`, both matrices row by row (36 numbers) in the order x y z rx ry rz."""
+
+    KIND: ClassVar[str] = "bushing"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "point1": (XYZ, "m"),
+        "point2": (XYZ, "m"),
+        "orientation1": (WXYZ, ""),
+        "orientation2": (WXYZ, ""),
+        "stiffness": (SIX_BY_SIX, "N/m, N/rad or N m/rad"),
+        "damping": (SIX_BY_SIX, "N s/m, N s/rad or N m s/rad"),
+    }
+
+    name: str
+    body1: str = WORLD
+    body2: str = WORLD
+    point1: Vector3 = ZERO
+    point2: Vector3 = ZERO
+    orientation1: Quaternion4 = IDENTITY
+    orientation2: Quaternion4 = IDENTITY
+    stiffness: tuple[float, ...] = (0.0,) * 36
+    damping: tuple[float, ...] = (0.0,) * 36
+
+    def __post_init__(self) -> None:
+        for name in ("stiffness", "damping"):
+            value = getattr(self, name)
+            try:
+                value = [x for row in value for x in row] if len(value) == 6 and hasattr(value[0], "__len__") else value
+                if len(value) == 6:  # a diagonal
+                    value = [value[i] if i == j else 0.0 for i in range(6) for j in range(6)]
+            except TypeError:
+                pass  # not a sequence: refused below, in a sentence
+            object.__setattr__(self, name, value)
+        _coerce(self)
+        _not_zero(self, "orientation1", "orientation2")
+
+
+@dataclass(frozen=True)
+class Actuator:
+    """A drive on the coordinate `s` of a hinge or slide. With the control `u` (mean over an interval, `delay` seconds late)
+
+        force = gear (gain u + bias - stiffness gear s - damping gear s')
+
+    A DC motor with torque constant k and resistance R driven by a voltage: `gain = k/R`, `damping = k^2/R`.
+    A position servo: `gain = stiffness = kp`. `control_range` clips `u`.
+    """
+
+    KIND: ClassVar[str] = "actuator"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "gain": (SCALAR, "{f}/unit of control"),
+        "gear": (SCALAR, ""),
+        "bias": (SCALAR, "{f}"),
+        "stiffness": (SCALAR, "{f}/{s}"),
+        "damping": (SCALAR, "{f} s/{s}"),
+        "delay": (SCALAR, "s"),
+    }
+
+    name: str
+    joint: str
+    gain: float = 1.0
+    gear: float = 1.0
+    bias: float = 0.0
+    stiffness: float = 0.0
+    damping: float = 0.0
+    delay: float = 0.0
+    control_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        _not_negative(self, "delay")
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """A measured channel: `gain * channel(t - delay) + bias`, with white noise of standard deviation `sd` (0: unknown)."""
+
+    KIND: ClassVar[str] = "sensor"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"bias": (SCALAR, "channel unit"), "gain": (SCALAR, ""), "delay": (SCALAR, "s"), "sd": (SCALAR, "channel unit")}
+
+    name: str
+    channel: str
+    bias: float = 0.0
+    gain: float = 1.0
+    delay: float = 0.0
+    sd: float = 0.0
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        _not_negative(self, "delay", "sd")
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A shape to draw (nothing collides yet): kind sphere, capsule, cylinder, box, ellipsoid, plane or mesh, sizes as half-lengths [m]."""
+
+    KIND: ClassVar[str] = "geometry"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m"), "orientation": (WXYZ, "")}
+
+    name: str
+    body: str
+    kind: str
+    size: tuple[float, ...] = ()
+    position: Vector3 = ZERO
+    orientation: Quaternion4 = IDENTITY
+    color: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        _not_zero(self, "orientation")
+
+
+@dataclass(frozen=True)
+class World:
+    """Gravity [m/s^2] and its tilt: the rotation vector (tilt.x, tilt.y, 0) [rad] that turns `gravity` about the horizontal axes."""
+
+    KIND: ClassVar[str] = "world"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": (XYZ, "m/s^2"), "tilt": (("x", "y"), "rad")}
+
+    name: str = "gravity"
+    gravity: Vector3 = (0.0, 0.0, -9.81)
+    tilt: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+
+
+ELEMENT_TYPES: tuple[Callable[..., Any], ...] = (Body, Joint, Site, Loop, Spring, Bushing, Actuator, Sensor, Geometry)
+
+
+def summary(element: Any) -> str:
+    """One line for tables: the fields that differ from their defaults."""
+    shown = [f"{f.name}={getattr(element, f.name)!r}" for f in fields(element) if f.name != "name" and getattr(element, f.name) != f.default]
+    return f"{element.KIND}.{element.name}: " + ", ".join(shown)
+
+
+__all__ = [
+    "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "World",
+    "BALL", "COUPLING", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "ELEMENT_TYPES", "JOINT_KINDS", "LOOP_KINDS", "summary",
+]  # fmt: skip

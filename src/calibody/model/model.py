@@ -1,0 +1,273 @@
+"""The immutable model of a mechanism: a tree of bodies, its joints, and what acts on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibody.errors import ModelError, nearest
+from calibody.model import paths
+from calibody.model.elements import (
+    COUPLING,
+    FREE,
+    HINGE,
+    SLIDE,
+    WORLD,
+    Actuator,
+    Body,
+    Bushing,
+    Geometry,
+    Joint,
+    Loop,
+    Sensor,
+    Site,
+    Spring,
+    World,
+    numbers,
+)
+from calibody.model.paths import Parameter
+from calibody.spatial import algebra as al
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A mechanism. Built from elements, or by `calibody.load`; a model with other numbers is a new model (`replace`).
+
+    Bodies may be listed in any order; `ordered_bodies` has parents first, depth first. `notes` tells what the file contained that
+    does not act here (contacts, joint limits, ...). `source` remembers the file for `save`.
+    """
+
+    name: str = "model"
+    bodies: tuple[Body, ...] = ()
+    joints: tuple[Joint, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    springs: tuple[Spring, ...] = ()
+    bushings: tuple[Bushing, ...] = ()
+    actuators: tuple[Actuator, ...] = ()
+    sites: tuple[Site, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
+    geometries: tuple[Geometry, ...] = ()
+    world: World = World()
+    notes: tuple[str, ...] = ()
+    source: Any = dataclasses.field(default=None, compare=False, repr=False)
+    """What the format that read the model needs to write it back (`formats.Source`); None for a model built in Python."""
+
+    _TABLES = {
+        "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "actuator": "actuators",
+        "site": "sites", "sensor": "sensors", "geometry": "geometries",
+    }  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for field in self._TABLES.values():
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        _check_names(self)
+        _check_tree(self)
+        _check_references(self)
+
+    # -- look-up ---------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """kind -> name -> element."""
+        return {kind: {e.name: e for e in getattr(self, field)} for kind, field in self._TABLES.items()}
+
+    def body(self, name: str) -> Body:
+        return self._find("body", name)
+
+    def joint(self, name: str) -> Joint:
+        return self._find("joint", name)
+
+    def _find(self, kind: str, name: str) -> Any:
+        table = self.tables[kind]
+        if name not in table:
+            others = f"; it has {', '.join(list(table)[:8]) or 'none'}."
+            raise ModelError(f'The model has no {kind} "{name}"{nearest(name, table) or others}')
+        return table[name]
+
+    @cached_property
+    def ordered_bodies(self) -> tuple[Body, ...]:
+        """The bodies depth first, parents before children, siblings in the order given."""
+        children: dict[str, list[Body]] = {}
+        for body in self.bodies:
+            children.setdefault(body.parent, []).append(body)
+        out: list[Body] = []
+        stack = list(reversed(children.get(WORLD, [])))
+        while stack:
+            body = stack.pop()
+            out.append(body)
+            stack.extend(reversed(children.get(body.name, [])))
+        return tuple(out)
+
+    def joints_of(self, body: str) -> tuple[Joint, ...]:
+        return self._joints_by_body.get(body, ())
+
+    @cached_property
+    def _joints_by_body(self) -> dict[str, tuple[Joint, ...]]:
+        out: dict[str, tuple[Joint, ...]] = {}
+        for joint in self.joints:
+            out[joint.body] = (*out.get(joint.body, ()), joint)
+        return out
+
+    # -- numbers ---------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Every number of the model by its path, with value and unit."""
+        return {p.path: Parameter(p.path, self._value(p), p.unit) for p in paths.all_places(self)}
+
+    def __getitem__(self, path: str) -> Any:
+        """The number (or the tuple of numbers) at a path: `model["body.arm.mass"]`."""
+        return self._value(paths.resolve(self, path))
+
+    def _value(self, place: paths.Place) -> Any:
+        if place.kind == "world":
+            value = getattr(self.world, place.field)
+        else:
+            element = self.tables[place.kind][place.name]
+            value = self.joint_position(element) if (place.kind, place.field) == ("joint", "position") else getattr(element, place.field)
+        return value if place.component is None else value[place.component]
+
+    def joint_position(self, joint: Joint) -> tuple[float, ...]:
+        """The joint's anchor in the parent body's frame, all joints of the body at their reference."""
+        body = self.body(joint.body)
+        R = al.quaternion_matrix(al.quaternion_normalised(body.orientation))
+        return al.add(body.position, al.matvec(R, joint.anchor))
+
+    def replace(self, values: Mapping[str, Any]) -> Model:
+        """A new model with other numbers: `model.replace({"body.arm.mass": 0.3, "body.arm.com": (0.1, 0, 0)})`."""
+        given: dict[tuple[str, str, str], Any] = {}
+        components: dict[tuple[str, str, str], dict[int, Any]] = {}
+        for path, value in values.items():
+            place = paths.resolve(self, path)
+            key = (place.kind, place.name, place.field)
+            if place.component is None:
+                given[key] = value
+            else:
+                components.setdefault(key, {})[place.component] = value
+            if key in given and key in components:
+                raise ModelError(f'Two of the given paths set {".".join(key)} ("{path}" is one); give only one of them.')
+        for key, parts in components.items():
+            current = self._value(paths.Place("", *key, None, ""))
+            given[key] = [parts.get(i, x) for i, x in enumerate(current)]
+        return self._with(self._changes(given))
+
+    def _changes(self, given: Mapping[tuple[str, str, str], Any]) -> dict[tuple[str, str], dict[str, Any]]:
+        """The new fields of each element; a moved joint becomes its moved body."""
+        changes: dict[tuple[str, str], dict[str, Any]] = {}
+        for (kind, name, field), value in given.items():
+            if (kind, field) == ("joint", "position"):
+                kind, name, value = "body", self.joint(name).body, self._shifted_position(self.joint(name), value)
+            fields = changes.setdefault((kind, name), {})
+            if field in fields:
+                raise ModelError(f"Two of the given paths set {kind}.{name}.{field}; give only one of them.")
+            fields[field] = value
+        return changes
+
+    def _shifted_position(self, joint: Joint, value: Any) -> Any:
+        """Where the body must be for its joint to be at `value` in the parent's frame."""
+        new = numbers(value, 3, f"joint.{joint.name}.position")
+        return al.add(self.body(joint.body).position, al.sub(new, self.joint_position(joint)))
+
+    def _with(self, changes: Mapping[tuple[str, str], Mapping[str, Any]]) -> Model:
+        fields: dict[str, Any] = {}
+        for kind, table in self.tables.items():
+            if any(k == kind for k, _ in changes):
+                fields[self._TABLES[kind]] = tuple(dataclasses.replace(e, **changes.get((kind, n), {})) for n, e in table.items())
+        if ("world", "gravity") in changes:
+            fields["world"] = dataclasses.replace(self.world, **changes["world", "gravity"])
+        return dataclasses.replace(self, **fields)
+
+    @property
+    def gravity(self) -> np.ndarray:
+        """Gravity with its tilt [m/s^2]: `exp([tilt.x, tilt.y, 0]) gravity`."""
+        tx, ty = self.world.tilt
+        R = al.quaternion_matrix(al.quaternion_exp((tx, ty, 0.0)))
+        return np.array(al.matvec(R, self.world.gravity), dtype=float)
+
+    # -- files -----------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model in the format it was read from, changing only the numbers that differ from the file."""
+        from calibody import formats
+
+        return formats.save(self, path)
+
+    def __str__(self) -> str:
+        counts = [f"{len(t)} {self._TABLES[k] if len(t) != 1 else k}" for k, t in self.tables.items() if t and k != "geometry"]
+        lines = [f"Model {self.name!r}: " + (", ".join(counts) or "empty")]
+        for body in self.ordered_bodies:
+            joints = ", ".join(f"{j.name} ({j.kind})" for j in self.joints_of(body.name)) or "fixed"
+            lines.append(f"  {body.parent} -> {body.name}: {joints}, mass {body.mass:g} kg")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------------------
+
+
+def _check_names(model: Model) -> None:
+    for kind, field in Model._TABLES.items():
+        seen: set[str] = set()
+        for element in getattr(model, field):
+            if getattr(element, "KIND", None) != kind:
+                raise ModelError(f"Among the {field} of model {model.name!r} is a {type(element).__name__}; give {kind} elements there.")
+            if element.name in seen:
+                raise ModelError(f"The model has two elements named {kind}.{element.name}; give each {kind} a name of its own.")
+            seen.add(element.name)
+    if any(b.name == WORLD for b in model.bodies):
+        raise ModelError('A body is named "world"; that name is taken by the fixed world, choose another.')
+
+
+def _check_tree(model: Model) -> None:
+    names = {b.name for b in model.bodies}
+    for body in model.bodies:
+        if body.parent != WORLD and body.parent not in names:
+            raise ModelError(f'body.{body.name} has the parent "{body.parent}", which is not a body of the model{nearest(body.parent, [*names, WORLD]) or "."}')
+    if len(model.ordered_bodies) != len(model.bodies):
+        lost = sorted(names - {b.name for b in model.ordered_bodies})
+        raise ModelError(f"The bodies {', '.join(lost[:6])} are their own ancestors; close a kinematic loop with a Loop, not with parents.")
+
+
+def _check_references(model: Model) -> None:
+    bodies = [b.name for b in model.bodies] + [WORLD]
+    joints = model.tables["joint"]
+
+    def known(element: Any, field: str, names: Iterable[str]) -> None:
+        name = getattr(element, field)
+        if name not in names:
+            raise ModelError(f'{element.KIND}.{element.name}.{field} is "{name}", which the model does not have{nearest(name, names) or "."}')
+
+    for joint in model.joints:
+        known(joint, "body", bodies[:-1])
+        if joint.kind == FREE and len(model.joints_of(joint.body)) > 1:
+            raise ModelError(f"body.{joint.body} has a free joint and others; a free joint must be the only joint of its body.")
+        if joint.kind == FREE and model.body(joint.body).parent != WORLD:
+            raise ModelError(f"joint.{joint.name} is free but body.{joint.body} has the parent {model.body(joint.body).parent!r}; give it the parent 'world'.")
+    for element in (*model.sites, *model.geometries):
+        known(element, "body", bodies)
+    for element in (*model.springs, *model.bushings, *(lp for lp in model.loops if lp.kind != COUPLING)):
+        known(element, "body1", bodies)
+        known(element, "body2", bodies)
+        if element.body1 == element.body2:
+            raise ModelError(f'{element.KIND}.{element.name} joins body "{element.body1}" to itself; give two different bodies.')
+    for loop in model.loops:
+        if loop.kind == COUPLING:
+            for field in ("joint1", "joint2"):
+                if field == "joint1" or loop.joint2:
+                    known(loop, field, joints)
+                    _scalar_joint(loop, joints[getattr(loop, field)])
+            if loop.joint1 == loop.joint2:
+                raise ModelError(f'loop.{loop.name} couples joint "{loop.joint1}" to itself; give two different joints.')
+    for actuator in model.actuators:
+        known(actuator, "joint", joints)
+        _scalar_joint(actuator, joints[actuator.joint])
+
+
+def _scalar_joint(element: Any, joint: Joint) -> None:
+    if joint.kind not in (HINGE, SLIDE):
+        raise ModelError(f'{element.KIND}.{element.name} acts on joint "{joint.name}", a {joint.kind} joint; it needs a hinge or a slide.')

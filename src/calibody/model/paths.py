@@ -1,0 +1,110 @@
+"""Paths: the user's names for every number of a model.
+
+    body.arm.mass            kind.name.field
+    body.arm.com.x           kind.name.field.component
+    joint.hinge2.position.x  the joint's anchor in the parent's frame; setting it moves the body
+    world.gravity.z          gravity; world.gravity.tilt.x|y its rotation about the horizontal axes
+
+A path resolves to a `Place`: which element, which field, which component. Names may contain dots: the longest known name wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from calibody.errors import ModelError, nearest
+from calibody.model.elements import Joint, World
+
+if TYPE_CHECKING:
+    from calibody.model.model import Model
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a path points: `component` is None for a scalar, or for a whole field."""
+
+    path: str
+    kind: str
+    name: str
+    field: str
+    component: int | None
+    unit: str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One number of a model: its path, value and unit."""
+
+    path: str
+    value: float
+    unit: str
+
+
+def _field_table(element: Any) -> dict[str, Any]:
+    return {**element.NUMBERS, **getattr(element, "DERIVED", {})}
+
+
+def _unit(element: Any, field: str, model: Model) -> str:
+    unit = _field_table(element)[field][1]
+    joint = element if isinstance(element, Joint) else model.joint(element.joint) if hasattr(element, "joint") else None
+    return unit.format(**joint.units) if joint is not None else unit
+
+
+def _world_place(model: Model, path: str) -> Place:
+    words = path.split(".")
+    if words[1:2] == ["gravity"]:
+        field, rest = ("tilt", words[3:]) if words[2:3] == ["tilt"] else ("gravity", words[2:])
+        components = World.NUMBERS[field][0]
+        if not rest:
+            return Place(path, "world", "gravity", field, None, World.NUMBERS[field][1])
+        if len(rest) == 1 and rest[0] in components:
+            return Place(path, "world", "gravity", field, components.index(rest[0]), World.NUMBERS[field][1])
+    raise ModelError(f'The path "{path}" is not known; the world has world.gravity.x|y|z and world.gravity.tilt.x|y.')
+
+
+def resolve(model: Model, path: str) -> Place:
+    """The place a path points to, or a sentence with the nearest known name."""
+    if not isinstance(path, str) or "." not in path:
+        raise ModelError(f'The path {path!r} is not of the form kind.name.field, for instance "body.arm.mass"{nearest(path, model.tables) or "."}')
+    kind, rest = path.split(".", 1)
+    if kind == "world":
+        return _world_place(model, path)
+    if kind not in model.tables:
+        kinds = [*model.tables, "world"]
+        raise ModelError(f'The path "{path}" starts with "{kind}"; a path starts with one of {", ".join(kinds)}{nearest(kind, kinds) or "."}')
+    table = model.tables[kind]
+    names = [n for n in table if rest == n or rest.startswith(n + ".")]
+    if not names:
+        wanted = rest.rsplit(".", 1)[0] if "." in rest else rest
+        others = f"; it has {', '.join(list(table)[:8]) or 'none'}."
+        raise ModelError(f'The path "{path}" names a {kind} that the model does not have{nearest(wanted, table) or others}')
+    name = max(names, key=len)
+    element = table[name]
+    words = rest[len(name) + 1 :].split(".")
+    fields = _field_table(element)
+    if words[0] not in fields:
+        others = f"; it has {', '.join(fields)}."
+        raise ModelError(f'The path "{path}": a {kind} has no number "{words[0]}"{nearest(words[0], fields) or others}')
+    components = fields[words[0]][0]
+    unit = _unit(element, words[0], model)
+    if len(words) == 1:
+        return Place(path, kind, name, words[0], None, unit)
+    if len(words) == 2 and words[1] in components:
+        return Place(path, kind, name, words[0], components.index(words[1]), unit)
+    expected = f"one of {', '.join(components)}" if components else "nothing: it is a single number"
+    raise ModelError(f'The path "{path}": after "{words[0]}" comes {expected}.')
+
+
+def all_places(model: Model) -> list[Place]:
+    """Every single number of the model, in the order of the tables."""
+    places = [resolve(model, f"world.gravity.{c}") for c in "xyz"] + [resolve(model, f"world.gravity.tilt.{c}") for c in "xy"]
+    for kind, table in model.tables.items():
+        for name, element in table.items():
+            for field, (components, _) in _field_table(element).items():
+                unit = _unit(element, field, model)
+                if components:
+                    places += [Place(f"{kind}.{name}.{field}.{c}", kind, name, field, i, unit) for i, c in enumerate(components)]
+                else:
+                    places.append(Place(f"{kind}.{name}.{field}", kind, name, field, None, unit))
+    return places
