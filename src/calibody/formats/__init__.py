@@ -1,0 +1,97 @@
+"""MJCF and URDF files, into and out of `Model`. Nothing else knows these formats; MuJoCo is imported only when one is used."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibody.errors import FormatError
+
+if TYPE_CHECKING:
+    from calibody.model import Model
+
+_SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf"}
+_ROOTS = {"mujoco": "mjcf", "robot": "urdf"}
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model from an MJCF or URDF file; the root element decides which it is."""
+    from calibody.formats import edit
+
+    path = _as_path(path)
+    model, source = read_bytes(edit.read_bytes(path), path)
+    return dataclasses.replace(model, source=source)
+
+
+def read_bytes(content: bytes, path: Path) -> tuple[Any, Any]:
+    """The model in a file's content, which stands (or would stand) at `path`, and its source."""
+    import numpy as np
+
+    from calibody.formats import edit
+
+    document = edit.parse(content, str(path))
+    kind = _ROOTS.get(document.root.tag)
+    if kind is None:
+        raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
+    from calibody.formats import mjcf, urdf
+
+    with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
+        return (mjcf if kind == "mjcf" else urdf).read(document, path)
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Write a model. One that was read from a file keeps the file's text, in which only the changed numbers differ; one built in Python,
+    or saved in the other format, is written afresh. `save_notes` tells what else had to change."""
+    target = _as_path(path)
+    if model.source is None or _format(target) != model.source.format:
+        return convert(model, target)
+    from calibody.formats import resave
+
+    content, _ = resave.content(model, target)
+    return _write(target, content)
+
+
+def save_notes(model: Model) -> tuple[str, ...]:
+    """What `save` has to change besides numbers (an explicit inertial where there was none, ...), one sentence each."""
+    if model.source is None:
+        return ()
+    from calibody.formats import resave
+
+    return resave.content(model, model.source.path)[1]
+
+
+def convert(model: Model, path: str | os.PathLike[str]) -> Path:
+    """Write a fresh file in the format of the path's suffix (.xml or .mjcf: MJCF; .urdf: URDF)."""
+    from calibody.formats import fresh
+
+    target = _as_path(path)
+    text = fresh.mjcf(model, target) if _format(target) == "mjcf" else fresh.urdf(model, target)
+    return _write(target, text.encode("utf-8"))
+
+
+def _as_path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise FormatError(f"{path!r} is not the path of a model file; give a text or a pathlib.Path.")
+    return Path(path)
+
+
+def _format(path: Path) -> str:
+    if path.suffix.lower() not in _SUFFIXES:
+        raise FormatError(f"{path} ends in {path.suffix or 'nothing'!r}, which names no model format; give a path that ends in .xml, .mjcf or .urdf.")
+    return _SUFFIXES[path.suffix.lower()]
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write beside the target and move it into place, so that an interrupted save leaves the old file."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be written ({error.strerror or error}); check that the folder exists and is writable.") from None
+    return path
+
+
+__all__ = ["convert", "load", "save", "save_notes"]

@@ -1,0 +1,76 @@
+"""Damaged files: whatever is cut, doubled or replaced, the answer is a model or one sentence, never another exception."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+pytest.importorskip("mujoco", reason="MuJoCo's compiler reads the files")
+
+from formats.models import RICH, URDF
+
+from calibody import formats
+from calibody.errors import CalibodyError
+
+WORDS = st.sampled_from(
+    ["nan", "inf", "-1", "1e400", "", "x", "<", "&", '"', "0 0", "name='a' name='b'", "<body>", "</body>", "<joint/>", "--", "<!--", "\u00e9", "\0"]
+)
+
+
+def outcome(content: bytes, suffix: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("m" + suffix)
+        path.write_bytes(content)
+        try:
+            model = formats.load(path)
+            out = formats.save(model, path)
+            assert out.read_bytes() == content
+            return "read"
+        except CalibodyError as error:
+            assert "\n" not in str(error) and str(error)
+            return str(error)
+
+
+@pytest.mark.parametrize(("text", "suffix"), [(RICH, ".xml"), (URDF, ".urdf")], ids=["mjcf", "urdf"])
+@settings(max_examples=150)
+@given(data=st.data())
+def test_damaged_text(text: str, suffix: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        i = data.draw(st.integers(0, len(text)))
+        j = data.draw(st.integers(i, min(len(text), i + 60)))
+        kind = data.draw(st.sampled_from(["cut", "delete", "double", "insert"]))
+        if kind == "cut":
+            text = text[:i]
+        elif kind == "delete":
+            text = text[:i] + text[j:]
+        elif kind == "double":
+            text = text[:j] + text[i:j] + text[j:]
+        else:
+            text = text[:i] + data.draw(WORDS) + text[j:]
+    outcome(text.encode("utf-8"), suffix)
+
+
+@pytest.mark.parametrize(("text", "suffix"), [(RICH, ".xml"), (URDF, ".urdf")], ids=["mjcf", "urdf"])
+@settings(max_examples=150)
+@given(data=st.data())
+def test_damaged_numbers(text: str, suffix: str, data: st.DataObject) -> None:
+    """Well-formed files with one attribute replaced: the compiler and the model see nonsense, the user a sentence."""
+    import re
+
+    values = list(re.finditer(r"=\"([^\"]*)\"", text))
+    match = data.draw(st.sampled_from(values))
+    word = data.draw(
+        st.sampled_from(
+            ["nan", "inf", "-inf", "0", "-1", "1e308", "1e-320", "nan nan nan", "0 0 0", "0 0 0 0", "", "world", "base", "a.b", "true", "1 2 3 4 5 6 7"]
+        )
+    )
+    outcome((text[: match.start(1)] + word + text[match.end(1) :]).encode("utf-8"), suffix)
+
+
+@settings(max_examples=100)
+@given(content=st.binary(max_size=200))
+def test_noise(content: bytes) -> None:
+    assert outcome(content, ".xml") != "read"
