@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,21 @@ def test_gravity_flag_is_respected(tmp_path: Path) -> None:
     assert load(tmp_path, arm(option="<option><flag gravity='disable'/></option>"))["world.gravity"] == (0.0, 0.0, 0.0)
 
 
+def test_missing_meshes_and_textures_are_not_drawn(tmp_path: Path) -> None:
+    asset = "<asset><mesh file='no.stl'/><texture name='t' type='2d' file='no.png'/><material name='m' texture='t'/></asset>"
+    inside = "<inertial pos='0 0 0' mass='1' diaginertia='1 1 1'/><geom type='mesh' mesh='no'/><geom size='.1' material='m'/>"
+    model = load(tmp_path, arm(inside=inside, option=asset))
+    assert "Meshes and textures that cannot be found are not drawn: no.stl, no.png." in model.notes
+    assert len(model.geometries) == 3 and formats.load(formats.save(model.replace({"body.b.mass": 2.0}), tmp_path / "o.xml"))["body.b.mass"] == 2.0
+
+
+def test_model_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    model = load(tmp_path, RICH)
+    again = pickle.loads(pickle.dumps(model))
+    assert again == model
+    assert formats.save(again.replace({"body.ball.mass": 1.5}), tmp_path / "o.xml").read_text() == RICH.replace('mass="1" full', 'mass="1.5" full')
+
+
 def test_generated_names_are_unique(tmp_path: Path) -> None:
     text = "<mujoco><worldbody><body name='body_2'><joint name='joint_2'/><geom size='.1'/></body><body><joint/><geom size='.1'/></body></worldbody></mujoco>"
     model = load(tmp_path, text)
@@ -201,7 +217,10 @@ REFUSED = {
     "missing include": ("<mujoco><include file='nobody.xml'/></mujoco>", r"nobody\.xml does not exist"),
     "include itself": ("<mujoco><include file='m.xml'/></mujoco>", "circle"),
     "include without file": ("<mujoco><include/></mujoco>", "an include has no file"),
-    "missing mesh": ("<mujoco><asset><mesh file='no.stl'/></asset></mujoco>", "no.stl"),
+    "missing mesh": (
+        arm(inside="<geom type='mesh' mesh='no'/>", option="<asset><mesh file='no.stl'/></asset>"),
+        'the inertia of body "b" comes from the mesh no.stl',
+    ),
     "other root": ("<sdf version='1.6'/>", r"the root element is <sdf>; give an MJCF \(<mujoco>\) or URDF \(<robot>\) file"),
     "malformed": ("<mujoco>\n<worldbody>\n</mujoco>", r"m\.xml:3: this is not well-formed XML \(mismatched tag\)"),
     "entities": ("<!DOCTYPE m [<!ENTITY a 'b'>]><mujoco>&a;</mujoco>", "declares XML entities"),

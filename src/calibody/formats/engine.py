@@ -16,6 +16,7 @@ from calibody.errors import FormatError
 mj: Any = mujoco
 """The package, whose enumerations carry no types."""
 
+_LINE = re.compile(r",? line \d+")
 _PREFIX = re.compile(r"^(XML Error|XML Warning|Error|Warning):\s*")
 
 
@@ -32,8 +33,11 @@ def quiet() -> Iterator[None]:
         mj.set_mju_user_warning(before)
 
 
-def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], None]) -> tuple[Any, Any]:
-    """MuJoCo's spec and compiled model of an XML text whose assets are relative to `folder`; `adjust` may change the spec between."""
+def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], None], lines_are_the_file_s: bool = True) -> tuple[Any, Any]:
+    """MuJoCo's spec and compiled model of an XML text whose assets are relative to `folder`; `adjust` may change the spec between.
+
+    Where includes were put in place the compiler counts other lines than the author; its line numbers are then left out.
+    """
     try:
         with quiet():
             spec = mj.MjSpec.from_string(text)
@@ -43,7 +47,8 @@ def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], No
     except FormatError:
         raise
     except Exception as error:  # the bindings raise ValueError, RuntimeError, mujoco.FatalError, ...: all mean that the file is wrong
-        raise FormatError(f"{label}: MuJoCo's compiler refuses the file: {sentence(error)}.") from None
+        reason = sentence(error) if lines_are_the_file_s else _LINE.sub("", sentence(error))
+        raise FormatError(f"{label}: MuJoCo's compiler refuses the file: {reason}.") from None
 
 
 def sentence(error: Exception) -> str:

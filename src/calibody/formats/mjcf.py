@@ -10,6 +10,7 @@ import numpy as np
 
 from calibody.errors import FormatError
 from calibody.formats import refusals
+from calibody.formats.assets import drop_missing
 from calibody.formats.compiled import Compiled, element_map, model_of
 from calibody.formats.edit import Document, Edits, Element, parse, read_bytes, render
 from calibody.formats.engine import compile_text, mj
@@ -27,11 +28,18 @@ def read(document: Document, path: Path) -> tuple[Model, Source]:
     resolve_includes(document, path.parent)
     text = render(document, Edits(), lambda _: True).decode("utf-8")
     aligned: list[str] = []
-    spec, compiled = compile_text(text, document.label, path.parent, lambda s: _adjust(s, aligned))
+    dropped: list[str] = []
+
+    def adjust(spec: Any) -> None:
+        _adjust(spec, aligned)
+        dropped.extend(drop_missing(spec, document.label, path.parent))
+
+    spec, compiled = compile_text(text, document.label, path.parent, adjust, lines_are_the_file_s=not _has_includes(document))
     c = Compiled(document.label, spec, compiled)
     c.lists = _element_lists(c, document)
     refusals.check(c)
     c.notes += refusals.notes(c, soft_loops=True)
+    c.notes += dropped
     if aligned:
         c.notes.append(f"The frames of free bodies are the file's; MuJoCo aligns them with the principal axes of inertia: {', '.join(aligned)}.")
     model = model_of(c, document.root.attributes.get("model") or path.stem)
@@ -65,6 +73,10 @@ def resolve_includes(document: Document, folder: Path, depth: int = 0) -> None:
                 raise FormatError(f"{element.where}: an include cannot be the whole file; put it inside <mujoco>.")
             element.included = parse(read_bytes(folder / name), name)
             resolve_includes(element.included, folder, depth + 1)
+
+
+def _has_includes(document: Document) -> bool:
+    return any(e.included is not None for e in _raw_descendants(document.root))
 
 
 def _raw_descendants(element: Element) -> Iterator[Element]:
