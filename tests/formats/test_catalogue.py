@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-mujoco = pytest.importorskip("mujoco", reason="MuJoCo's compiler reads the files and is the reference")
+pytest.importorskip("mujoco", reason="MuJoCo's compiler reads the files and is the reference")
 
+import mujoco
 from formats.catalogue import Entry, entries, missing, table
 from formats.kinematics import ordered_joints, poses
 

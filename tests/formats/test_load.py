@@ -189,6 +189,13 @@ REFUSED = {
     "gravcomp": (arm().replace("name='b'", "name='b' gravcomp='1'"), r'm\.xml:2: body "b" has gravity compensation'),
     "polynomial stiffness": (arm(joint="<joint name='j' stiffness='1 2 3'/>"), r'm\.xml:2: joint "j" has a polynomial stiffness'),
     "polynomial damping": (arm(joint="<joint name='j' damping='1 2 3'/>"), r'joint "j" has a polynomial damping'),
+    "spring yield": (arm(joint="<joint name='j' stiffness='1' springyield='0.1'/>"), r'joint "j" has a spring that yields'),
+    "several controls": (
+        arm(joint="<joint name='j' type='ball'/>", after="<actuator><general name='m' joint='j' gear='1 1 1'/></actuator>"),
+        r'actuator "m" acts on the ball or free joint',
+    ),
+    "dc motor": (arm(after="<actuator><dcmotor name='m' joint='j' motorconst='0.1' resistance='2'/></actuator>"), r'actuator "m" has a gain of type dcmotor'),
+    "crank": (arm(after="<actuator><motor name='m' cranksite='s' slidersite='s' cranklength='1'/></actuator>"), r'actuator "m" acts on a slidercrank'),
     "tendon stiffness": (arm(after=TENDON.format("stiffness='1'")), r'm\.xml:4: tendon "t" has stiffness'),
     "tendon damping": (arm(after=TENDON.format("damping='1'")), r'tendon "t" has damping'),
     "tendon friction": (arm(after=TENDON.format("frictionloss='1'")), r'tendon "t" has friction'),

@@ -50,7 +50,7 @@ class Compiled:
 
     def __post_init__(self) -> None:
         counts = {"body": self.mj.nbody, "joint": self.mj.njnt, "geometry": self.mj.ngeom, "site": self.mj.nsite}
-        counts |= {"actuator": self.mj.nu, "sensor": self.mj.nsensor, "loop": self.mj.neq, "tendon": self.mj.ntendon}
+        counts |= {"actuator": self.mj.nactuator, "sensor": self.mj.nsensor, "loop": self.mj.neq, "tendon": self.mj.ntendon}
         self.names = {kind: self._unique(kind, count) for kind, count in counts.items()}
         self.names["body"][0] = WORLD
 
@@ -230,13 +230,14 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
     """The drives, and the rotor inertia they add to their joints (`armature gear^2`, joint index -> sum)."""
     m = c.mj
     out, armature = [], {}
-    for i in range(m.nu):
-        joint, gear = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[i, 0])
-        armature[joint] = armature.get(joint, 0.0) + float(m.actuator_armature[i]) * gear * gear
+    for i in range(m.nactuator):
+        joint, gear, control = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[m.actuator_outadr[i], 0]), int(m.actuator_ctrladr[i])
+        if m.actuator_armature[i]:
+            armature[joint] = armature.get(joint, 0.0) + float(m.actuator_armature[i]) * gear * gear
         if actuator_is_off(c, i):
             continue
         bias = m.actuator_biasprm[i] if m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_AFFINE) else np.zeros(3)
-        limited = bool(m.actuator_ctrllimited[i]) and not c.off(mj.mjtDisableBit.mjDSBL_CLAMPCTRL)
+        limited = bool(m.actuator_ctrllimited[control]) and not c.off(mj.mjtDisableBit.mjDSBL_CLAMPCTRL)
         out.append(
             Actuator(
                 name=c.names["actuator"][i],
@@ -247,7 +248,7 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
                 stiffness=-float(bias[1]) + 0.0,
                 damping=-float(bias[2]) + float(m.actuator_damping[i]),
                 delay=float(m.actuator_delay[i]),
-                control_range=_floats(m.actuator_ctrlrange[i]) if limited else None,
+                control_range=_floats(m.actuator_ctrlrange[control]) if limited else None,
             )
         )
     return tuple(out), armature
@@ -296,7 +297,7 @@ def _channel(c: Compiled, i: int) -> str | None:
         return f"joint.{c.names['joint'][target]}.{what}"
     if kind == s.mjSENS_ACTUATORFRC:
         # MuJoCo's sensor reads the force before the gear and without the drive's own damping; ours is the force on the joint.
-        same = m.actuator_gear[target, 0] == 1.0 and m.actuator_damping[target] == 0.0 and not actuator_is_off(c, target)
+        same = m.actuator_gear[m.actuator_outadr[target], 0] == 1.0 and m.actuator_damping[target] == 0.0 and not actuator_is_off(c, target)
         return f"actuator.{c.names['actuator'][target]}.force" if same else None
     if kind == s.mjSENS_FRAMEPOS and m.sensor_refid[i] < 0:
         return _frame_channel(c, int(m.sensor_objtype[i]), target)

@@ -22,7 +22,7 @@ def check(c: Compiled) -> None:
     _check_world(c)
     _check_bodies_and_joints(c)
     _check_tendons(c)
-    for i in range(c.mj.nu):
+    for i in range(c.mj.nactuator):
         _check_actuator(c, i)
     for i in range(c.mj.neq):
         _check_equality(c, i)
@@ -92,6 +92,8 @@ def _activation(c: Compiled, i: int) -> str:
         return f"has activation dynamics ({mj.mjtDyn(int(m.actuator_dyntype[i])).name.removeprefix('mjDYN_').lower()}), which cannot be represented"
     if m.actuator_biastype[i] not in (int(mj.mjtBias.mjBIAS_NONE), int(mj.mjtBias.mjBIAS_AFFINE)):
         return f"has a bias of type {mj.mjtBias(int(m.actuator_biastype[i])).name.removeprefix('mjBIAS_').lower()}, which cannot be represented"
+    if m.actuator_ctrlnum[i] != 1 or m.actuator_outnum[i] != 1:
+        return "has several controls or forces, which cannot be represented"
     if np.any(m.actuator_dampingpoly[i]):
         return "has a polynomial damping, which cannot be represented"
     return ""
@@ -119,7 +121,7 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
         ("Joint limits do not act: {}.", _names(c, "joint", np.flatnonzero(_limited(c)))),
         ("Limits of the actuator force on joints do not act: {}.", _names(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
         ("Force limits of actuators do not act: {}.", _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited))),
-        ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nu) if actuator_is_off(c, i)])),
+        ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
         ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", range(m.ntendon))),
         ("Equality constraints that the file switches off are left out: {}.", _names(c, "loop", _inactive(c))),
         (
