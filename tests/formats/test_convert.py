@@ -94,9 +94,9 @@ def test_free_body(tmp_path: Path) -> None:
         (built(anchor=(0.1, 0, 0)), ".urdf", r"joint\.shoulder\.anchor"),
         (cb.Model(bodies=(cb.Body("b", mass=1.0, inertia=(1, 1, 1)),), world=cb.World(gravity=(0, 0, -1))), ".urdf", r"world\.gravity has no place in URDF"),
         (
-            cb.Model(bodies=(cb.Body("b", mass=1.0, inertia=(1, 1, 1)),), springs=(cb.Spring("s", body2="b"),)),
+            cb.Model(bodies=(cb.Body("b", mass=1.0, inertia=(1, 1, 1)),), bushings=(cb.Bushing("s", body2="b"),)),
             ".xml",
-            r"spring\.s has no place in a model file",
+            r"bushing\.s has no place in this format",
         ),
         (cb.Model(bodies=(cb.Body("b"),), joints=(cb.Joint("j", "b"),)), ".xml", r"cannot be written as MJCF \(.*mass and inertia"),
     ],

@@ -247,6 +247,21 @@ def test_urdf_numbers_in_place(tmp_path: Path) -> None:
     assert text == expected
 
 
+def test_urdf_elsewhere_finds_its_meshes(tmp_path: Path) -> None:
+    (tmp_path / "here.stl").write_text("")
+    (tmp_path / "run").mkdir()
+    text = URDF.replace("package://nowhere/upper.stl", "here.stl").replace("</robot>", "<!-- far/away.stl --></robot>")
+    out = formats.save(load(tmp_path, text, "arm.urdf"), tmp_path / "run" / "arm.urdf")
+    assert out.read_text() == text.replace('"here.stl"', '"../here.stl"')
+
+
+def test_suffix_of_the_source_keeps_its_format(tmp_path: Path) -> None:
+    """A URDF in a file called .xml stays a URDF when saved as .xml."""
+    model = load(tmp_path, URDF, "arm.xml")
+    assert formats.save(model, tmp_path / "o.xml").read_text() == URDF
+    assert formats.save(load(tmp_path, RICH, "model.txt"), tmp_path / "o.txt").read_text() == RICH
+
+
 def test_urdf_inertia_is_written_in_the_axes_of_its_origin(tmp_path: Path) -> None:
     model = load(tmp_path, URDF, "arm.urdf")
     new = model.replace({"body.upper.inertia": tuple(1.1 * x for x in model["body.upper.inertia"])})

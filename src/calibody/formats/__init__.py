@@ -45,7 +45,8 @@ def save(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a model. One that was read from a file keeps the file's text, in which only the changed numbers differ; one built in Python,
     or saved in the other format, is written afresh. `save_notes` tells what else had to change."""
     target = _as_path(path)
-    if model.source is None or _format(target) != model.source.format:
+    source = model.source
+    if source is None or (target.suffix != source.path.suffix and _format(target) != source.format):
         return convert(model, target)
     from calibody.formats import resave
 

@@ -18,7 +18,7 @@ from calibody.errors import CalibodyError, FormatError
 from calibody.formats.edit import Element
 from calibody.formats.engine import mj
 from calibody.formats.source import Key
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor, Site, World
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor, Site, Spring, World
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, POINT, SLIDE, WELD, WORLD
 from calibody.spatial import algebra as al
 from calibody.spatial.inertia import six_of
@@ -97,6 +97,7 @@ def model_of(c: Compiled, name: str) -> Model:
             bodies=tuple(_body(c, i) for i in range(1, c.mj.nbody)),
             joints=tuple(_joint(c, i, extra_armature.get(i, 0.0)) for i in range(c.mj.njnt)),
             loops=tuple(loop for i in range(c.mj.neq) if (loop := _loop(c, i)) is not None),
+            springs=tuple(_spring(c, i) for i in range(c.mj.ntendon) if is_spring(c, i)),
             actuators=actuators,
             sites=tuple(_site(c, i) for i in range(c.mj.nsite)),
             sensors=tuple(sensor for i in range(c.mj.nsensor) if (sensor := _sensor(c, i)) is not None),
@@ -116,12 +117,11 @@ def element_map(c: Compiled, model: Model) -> dict[Key, Element]:
     """Which XML element each element of the model is."""
     out: dict[Key, Element] = {}
     for kind, names in c.names.items():
-        if kind not in model.tables:
-            continue
+        ours = "spring" if kind == "tendon" else kind
         for i, name in enumerate(names):
             element = c.element(kind, i)
-            if element is not None and name in model.tables[kind]:
-                out[kind, name] = element
+            if element is not None and name in model.tables[ours]:
+                out[ours, name] = element
     return out
 
 
@@ -281,6 +281,34 @@ def _loop(c: Compiled, i: int) -> Loop | None:
     if kind == POINT:
         turns = ((1.0, 0.0, 0.0, 0.0),) * 2
     return Loop(name, kind, body1, body2, anchors[0], anchors[1], turns[0], turns[1])
+
+
+def is_spring(c: Compiled, i: int) -> bool:
+    """Whether a tendon is a spring-damper between two points: a straight line between two sites, relaxed at one length, with nothing else."""
+    m = c.mj
+    first, count = int(m.tendon_adr[i]), int(m.tendon_num[i])
+    straight = count == 2 and all(m.wrap_type[first + k] == int(mj.mjtWrap.mjWRAP_SITE) for k in range(2))
+    bears = m.tendon_stiffness[i] != 0.0 or m.tendon_damping[i] != 0.0
+    if not (straight and bears and m.tendon_lengthspring[i, 0] == m.tendon_lengthspring[i, 1]):
+        return False
+    others = (m.tendon_frictionloss, m.tendon_armature, m.tendon_stiffnesspoly, m.tendon_dampingpoly, m.tendon_springyield)
+    ends = [m.site_bodyid[m.wrap_objid[first + k]] for k in range(2)]
+    return ends[0] != ends[1] and not any(np.any(array[i]) for array in others)
+
+
+def _spring(c: Compiled, i: int) -> Spring:
+    m = c.mj
+    one, two = (int(m.wrap_objid[m.tendon_adr[i] + k]) for k in range(2))
+    return Spring(
+        name=c.names["tendon"][i],
+        body1=c.names["body"][m.site_bodyid[one]],
+        body2=c.names["body"][m.site_bodyid[two]],
+        point1=_floats(m.site_pos[one]),
+        point2=_floats(m.site_pos[two]),
+        stiffness=0.0 if c.off(mj.mjtDisableBit.mjDSBL_SPRING) else float(m.tendon_stiffness[i]),
+        damping=0.0 if c.off(mj.mjtDisableBit.mjDSBL_DAMPER) else float(m.tendon_damping[i]),
+        rest_length=float(m.tendon_lengthspring[i, 0]),
+    )
 
 
 # -- sensors -----------------------------------------------------------------------------------------------------------------------

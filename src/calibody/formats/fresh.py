@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 from calibody.errors import FormatError
 from calibody.formats.source import differences, number, numbers
 from calibody.formats.urdf_edit import inertial_text, rpy_of
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor
+from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model, Sensor, Spring
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
@@ -68,7 +68,7 @@ def _verified(text: str, model: Model, target: Path, format_name: str, remedy: s
 
 def mjcf(model: Model, target: Path) -> str:
     """The model as MJCF; every element carries its name."""
-    _refuse_forces(model)
+    _refuse(model.bushings)
     remedy = "change the model, or keep it in Python"
     left_out = [f"shape {g.name} (mesh)" for g in model.geometries if g.kind == "mesh"]
     lines = _tag(
@@ -78,6 +78,7 @@ def mjcf(model: Model, target: Path) -> str:
             *_tag("option", gravity=numbers(model.gravity)),
             *_tag("default", _tag("geom", contype="0", conaffinity="0")),
             *_tag("worldbody", [*_attached(model, WORLD), *(line for b in model.bodies if b.parent == WORLD for line in _mjcf_body(model, b))]),
+            *_section("tendon", [_tendon(model, s) for s in model.springs]),
             *_section("equality", [_equality(model, loop) for loop in model.loops]),
             *_section("actuator", [_drive(a) for a in model.actuators]),
             *_section("sensor", [_sensor(model, s) for s in model.sensors]),
@@ -91,9 +92,14 @@ def _section(tag: str, items: list[list[str]]) -> list[str]:
     return _tag(tag, [line for item in items for line in item]) if items else []
 
 
-def _refuse_forces(model: Model) -> None:
-    for element in (*model.springs, *model.bushings):
-        raise FormatError(f"{element.KIND}.{element.name} has no place in a model file (only joints carry springs there); keep the model in Python.")
+def _refuse(elements: tuple[Spring | Bushing, ...]) -> None:
+    for element in elements:
+        raise FormatError(f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs can be saved as MJCF).")
+
+
+def _tendon(model: Model, spring: Spring) -> list[str]:
+    ends = [line for i in (1, 2) for line in _tag("site", site=_anchor_name(model, spring, i))]
+    return _tag("spatial", ends, name=spring.name, stiffness=number(spring.stiffness), damping=number(spring.damping), springlength=number(spring.rest_length))
 
 
 def _mjcf_body(model: Model, body: Body) -> list[str]:
@@ -149,11 +155,15 @@ def _attached(model: Model, body: str) -> list[str]:
         for i, where, anchor, turn in ((1, loop.body1, loop.anchor1, loop.orientation1), (2, loop.body2, loop.anchor2, loop.orientation2)):
             if where == body:
                 out += _tag("site", name=_anchor_name(model, loop, i), pos=numbers(anchor), quat=_vector(turn, _IDENTITY) if loop.kind == WELD else None)
+    for spring in model.springs:
+        for i, where, point in ((1, spring.body1, spring.point1), (2, spring.body2, spring.point2)):
+            if where == body:
+                out += _tag("site", name=_anchor_name(model, spring, i), pos=numbers(point))
     return out
 
 
-def _anchor_name(model: Model, loop: Loop, i: int) -> str:
-    name = f"{loop.name}_{i}"
+def _anchor_name(model: Model, element: Loop | Spring, i: int) -> str:
+    name = f"{element.KIND}_{element.name}_{i}"
     while name in model.tables["site"]:
         name += "_"
     return name
@@ -213,7 +223,7 @@ def _sensor(model: Model, sensor: Sensor) -> list[str]:
 
 def urdf(model: Model, target: Path) -> str:
     """The model as URDF. A body with several joints becomes a chain of massless links."""
-    _refuse_forces(model)
+    _refuse((*model.springs, *model.bushings))
     _check_for_urdf(model)
     left_out = [f"{kind} {name}" for kind in ("actuator", "site", "sensor") for name in model.tables[kind]]
     left_out += [f"shape {g.name}" for g in model.geometries if _urdf_shape(g) is None]

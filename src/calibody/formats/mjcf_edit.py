@@ -16,7 +16,7 @@ import numpy as np
 from calibody.errors import FormatError
 from calibody.formats.edit import Edits, Element
 from calibody.formats.source import Change, Source, number, numbers
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Spring
 from calibody.model.elements import COUPLING, FREE, HINGE, WELD, WORLD
 from calibody.spatial import algebra as al
 
@@ -294,6 +294,23 @@ def _loop(p: Plan, loop: Loop, fields: set[str]) -> None:
     p.note(f"loop.{loop.name} is anchored at two new sites in the saved file, because MuJoCo would otherwise place its second anchor anew.")
 
 
+def _spring(p: Plan, spring: Spring, fields: set[str]) -> None:
+    element = p.element("spring", spring.name, sorted(fields)[0])
+    for what in ("stiffness", "damping"):
+        if what in fields:
+            p.edits.set(element, **{what: number(getattr(spring, what))})
+    if "rest_length" in fields:
+        p.edits.set(element, springlength=number(spring.rest_length))
+    ends = [e for e in element.expanded() if e.tag == "site"]
+    for i, body, point in ((1, spring.body1, spring.point1), (2, spring.body2, spring.point2)):
+        if f"point{i}" in fields:
+            site = _new_site_name(p, f"{spring.name}_{i}")
+            parent = p.element("body", body, "position") if body != WORLD else _worldbody(p)
+            p.edits.insert(parent, f'<site name="{site}" pos="{numbers(point)}"/>')
+            p.edits.set(ends[i - 1], site=site)
+            p.note(f"spring.{spring.name} ends at a new site in the saved file, because other elements may use the old one.")
+
+
 def _new_site_name(p: Plan, wanted: str) -> str:
     while wanted in p.model.tables["site"] or wanted in p.new_sites:
         wanted += "_"
@@ -325,4 +342,13 @@ def _gravity(p: Plan) -> None:
         p.edits.insert(root, f'<option gravity="{value}"/>')
 
 
-_WRITERS: dict[str, Any] = {"body": _body, "joint": _joint, "site": _site, "geometry": _geometry, "actuator": _actuator, "loop": _loop, "sensor": _sensor}
+_WRITERS: dict[str, Any] = {
+    "body": _body,
+    "joint": _joint,
+    "site": _site,
+    "geometry": _geometry,
+    "actuator": _actuator,
+    "loop": _loop,
+    "sensor": _sensor,
+    "spring": _spring,
+}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.formats.compiled import Compiled, actuator_is_off, dropped_sensors
+from calibody.formats.compiled import Compiled, actuator_is_off, dropped_sensors, is_spring
 from calibody.formats.engine import mj
 
 _GAINS = {mj.mjtGain.mjGAIN_AFFINE: "an affine gain", mj.mjtGain.mjGAIN_MUSCLE: "a muscle", mj.mjtGain.mjGAIN_USER: "a user-defined gain"}
@@ -62,7 +62,8 @@ def _check_tendons(c: Compiled) -> None:
     for what, array in (("stiffness", m.tendon_stiffness), ("damping", m.tendon_damping), ("friction", m.tendon_frictionloss), ("armature", m.tendon_armature),
                         ("polynomial stiffness", m.tendon_stiffnesspoly), ("polynomial damping", m.tendon_dampingpoly)):  # fmt: skip
         for i in np.flatnonzero(_rows(array)):
-            raise c.refuse("tendon", int(i), f"has {what}, and forces of tendons cannot be represented; use joint springs, dampers or friction instead.")
+            if not is_spring(c, int(i)):
+                raise c.refuse("tendon", int(i), f"has {what}, which is represented only for a plain spring between two sites of different bodies.")
 
 
 def _check_actuator(c: Compiled, i: int) -> None:
@@ -122,7 +123,8 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
         ("Limits of the actuator force on joints do not act: {}.", _names(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
         ("Force limits of actuators do not act: {}.", _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited))),
         ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
-        ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", range(m.ntendon))),
+        ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if not is_spring(c, i)])),
+        ("The length limits of springs do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if is_spring(c, i) and m.tendon_limited[i]])),
         ("Equality constraints that the file switches off are left out: {}.", _names(c, "loop", _inactive(c))),
         (
             "Closed loops are rigid here; the file's solref and solimp soften them: {}.",

@@ -90,6 +90,8 @@ def _final(plan: Plan, target: Path) -> bytes:
     if old != new and plan.source.format == MJCF:
         _move_includes(plan, old, new)
         _move_assets(plan, old, new)
+    elif old != new:
+        _move_urdf_files(plan, old, new)
     return plan.source.document.encoded(_text(plan))
 
 
@@ -122,6 +124,15 @@ def _move_assets(plan: Plan, old: Path, new: Path) -> None:
     else:
         plan.edits.insert(root, "<compiler " + " ".join(f'{k}="{v}"' for k, v in directories.items()) + "/>")
     plan.note("The folders of meshes and textures are given relative to the saved file.")
+
+
+def _move_urdf_files(plan: Plan, old: Path, new: Path) -> None:
+    """Meshes and textures given by a path relative to the old folder; `package://` and the like stay as they are."""
+    for element in plan.source.document.root.descendants():
+        name = element.attributes.get("filename", "")
+        if name and "://" not in name and not os.path.isabs(name) and (old / name).is_file():
+            plan.edits.set(element, filename=_relative(old / name, new))
+            plan.note("The files of meshes and textures are given relative to the saved file.")
 
 
 def _relative(path: Path, folder: Path) -> str:
