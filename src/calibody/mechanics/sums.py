@@ -8,7 +8,7 @@ import numpy as np
 
 from calibody.mechanics.plan import Plan
 from calibody.mechanics.point import Evaluation
-from calibody.mechanics.structure import BALL, FREE, TREE, Structure
+from calibody.mechanics.structure import BALL, FREE, TREE
 from calibody.spatial import algebra as al
 
 NODES = (slice(0, -2), slice(1, -1), slice(2, None))
@@ -60,7 +60,7 @@ class Sums:
 def project(plan: Plan, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
     """`r_j = t_j . Wc_j` and its derivatives; T is (6, nv, K)."""
     s = plan.structure
-    composite(s, sums.wrench)
+    composite(s.parent, sums.wrench)
     Tk = T[:, :, 1:-1]
     W = sums.wrench[:, s.dof_unit]
     out.residual += np.einsum("ajm,ajm->jm", Tk, W)
@@ -72,12 +72,12 @@ def project(plan: Plan, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
     out.minus, out.zero, out.plus = results
 
 
-def composite(structure: Structure, sums: np.ndarray) -> None:
+def composite(parents: np.ndarray, sums: np.ndarray) -> None:
     """In place: every link's entry becomes the sum over its subtree; the links are on the axis before the last."""
-    for i in range(structure.n - 1, -1, -1):
-        parent = structure.parent[i]
-        if parent < structure.n:
-            sums[..., parent, :] += sums[..., i, :]
+    n = len(parents)
+    for i in range(n - 1, -1, -1):
+        if parents[i] < n:
+            sums[..., parents[i], :] += sums[..., i, :]
 
 
 def _carried(T: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -91,7 +91,7 @@ def _project_tree(plan: Plan, T: np.ndarray, carried: np.ndarray, sums: Sums, re
     units = s.dof_unit
     Tk = T[:, :, 1:-1]
     for offset in range(3):
-        composite(s, sums.own[offset])
+        composite(s.parent, sums.own[offset])
         B = sums.own[offset][:, :, units]
         column = T[:, :, NODES[offset]]
         X = np.einsum("abjm,bjm->ajm", B, column)

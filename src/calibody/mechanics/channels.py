@@ -1,0 +1,114 @@
+"""Channels: the user's names for what can be measured, set, driven and read.
+
+    joint.NAME.angle | position | orientation    a hinge's angle, a slide's position; a ball's rotation vector (angle) or quaternion (orientation);
+                                                 a free joint's position, rotation vector and quaternion
+    joint.NAME.rate                              angle or position per second (ball: in the child's axes; free: linear, then angular)
+    joint.NAME.force                             what drives exert on the joint's coordinate: actuators and directly applied forces
+    joint.NAME.reaction.force | torque           what the parent exerts on the child: world axes, torque about the anchor
+    site.NAME.position, body.NAME.position | com | pose | angle      (angle: the rotation vector against the world)
+    loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
+    actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
+
+A vector channel takes `.x .y .z` for one component.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibody.errors import CalibodyError, nearest
+from calibody.model import Model
+from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE
+
+XYZ = ("x", "y", "z")
+WXYZ = ("w", "x", "y", "z")
+POSE = ("x", "y", "z", "qw", "qx", "qy", "qz")
+TWIST = ("x", "y", "z", "rx", "ry", "rz")
+SCALAR: tuple[str, ...] = ()
+
+_JOINT: dict[str, dict[str, tuple[str, ...]]] = {
+    HINGE: {"angle": SCALAR, "rate": SCALAR, "force": SCALAR},
+    SLIDE: {"position": SCALAR, "rate": SCALAR, "force": SCALAR},
+    BALL: {"angle": XYZ, "orientation": WXYZ, "rate": XYZ, "force": XYZ},
+    FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
+}
+_BODY = {"position": XYZ, "com": XYZ, "pose": POSE, "angle": XYZ}
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A resolved channel: `component` is None for the whole vector (or a scalar)."""
+
+    path: str
+    kind: str
+    name: str
+    quantity: str
+    components: tuple[str, ...]
+    component: int | None
+    unit: str
+
+
+def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], str]]:
+    """Every channel of a model without components: path -> kind, name, quantity, components, unit."""
+    out: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {}
+
+    def put(kind: str, name: str, quantity: str, components: tuple[str, ...], unit: str) -> None:
+        path = f"{kind}.{name}" + (f".{quantity}" if quantity else "")
+        out[path] = (kind, name, quantity, components, unit)
+
+    for joint in model.joints:
+        u = joint.units
+        units = {"angle": "rad", "position": "m", "orientation": "", "rate": f"{u['s']}/s", "force": u["f"]}
+        for quantity, components in _JOINT[joint.kind].items():
+            put("joint", joint.name, quantity, components, units[quantity])
+        if joint.kind != FREE:
+            put("joint", joint.name, "reaction.force", XYZ, "N")
+            put("joint", joint.name, "reaction.torque", XYZ, "N m")
+    for site in model.sites:
+        put("site", site.name, "position", XYZ, "m")
+    for body in model.bodies:
+        for quantity, components in _BODY.items():
+            put("body", body.name, quantity, components, "rad" if quantity == "angle" else "m")
+    for loop in model.loops:
+        scalar = loop.kind == COUPLING
+        put("loop", loop.name, "force", SCALAR if scalar else XYZ, model.joint(loop.joint1).units["f"] if scalar else "N")
+    for actuator in model.actuators:
+        put("actuator", actuator.name, "", SCALAR, "unit of control")
+        put("actuator", actuator.name, "force", SCALAR, model.joint(actuator.joint).units["f"])
+    return out
+
+
+def resolve(model: Model, path: str) -> Channel:
+    """The channel a path names, or a sentence with the nearest known one."""
+    known = catalogue(model)
+    if path in known:
+        return Channel(path, *known[path][:4], None, known[path][4])
+    whole, _, last = path.rpartition(".") if isinstance(path, str) else ("", "", "")
+    if whole in known and last in known[whole][3]:
+        kind, name, quantity, components, unit = known[whole]
+        return Channel(path, kind, name, quantity, components, components.index(last), unit)
+    if whole in known and known[whole][3]:
+        raise CalibodyError(f'The channel "{path}": after "{known[whole][2]}" comes one of {", ".join(known[whole][3])}.')
+    raise CalibodyError(f'The channel "{path}" is not known{nearest(str(path), known) or "; it has " + ", ".join(list(known)[:6]) + ", ..."}')
+
+
+def scalar_names(model: Model, path: str) -> list[str]:
+    """A channel's components as paths of their own."""
+    channel = resolve(model, path)
+    if channel.component is not None or not channel.components:
+        return [path]
+    return [f"{path}.{c}" for c in channel.components]
+
+
+def as_values(channel: Channel, value: object, what: str) -> np.ndarray:
+    """A user's number or numbers for a channel, checked for length and finiteness."""
+    count = len(channel.components) if channel.components and channel.component is None else 1
+    try:
+        array = np.atleast_1d(np.asarray(value, dtype=float)).ravel()
+    except (TypeError, ValueError):
+        raise CalibodyError(f'{what} "{channel.path}" is {value!r}; give {count} number{"s" if count > 1 else ""}.') from None
+    if array.size != count or not np.isfinite(array).all():
+        raise CalibodyError(f'{what} "{channel.path}" is {value!r}; give {count} finite number{"s" if count > 1 else ""} [{channel.unit}].')
+    return array

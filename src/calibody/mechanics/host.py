@@ -1,0 +1,171 @@
+"""One configuration of a mechanism on the host, in joint coordinates: mass matrix, constraint Jacobian, projection on closed loops.
+
+Everything that is done once (consistent initial values, redundant rows) or for one point (forward and inverse dynamics) is plain numpy
+here; the same formulas as in the kernels, without a time axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from calibody.errors import SimulationError
+from calibody.mechanics import assembly
+from calibody.mechanics.assembly import Frames
+from calibody.mechanics.elements import body as body_element
+from calibody.mechanics.kinematics import retract
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.structure import LAW, POSITIONS, Numbers, Structure
+from calibody.mechanics.sums import Sums
+from calibody.spatial import algebra as al
+
+# A row of G counts as dependent when the part of it that the others do not explain is smaller than this, relative to the largest.
+DEPENDENT = 1e-9
+# Loops closed to this relative accuracy (of the mechanism's size) count as closed.
+CLOSED = 1e-11
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Frames, constraints and mass matrix at one q."""
+
+    frames: Frames
+    g: np.ndarray
+    G: np.ndarray
+    M: np.ndarray
+
+
+def configuration(structure: Structure, numbers: Numbers, q: np.ndarray) -> Configuration:
+    plan = plan_of(structure)
+    nodes = np.repeat(q[:, None], 3, axis=1)
+    count = max(1, len(plan.rotational))
+    point = Point(nodes, np.zeros((structure.nc, 3)), np.zeros((0, 2)), np.zeros((0, 2)), 1.0, 1.0, np.zeros((count, 3))[: len(plan.rotational)])
+    f = assembly.frames(structure, numbers, point)
+    out = Evaluation(np.zeros((structure.nv, 1)), np.zeros((structure.nc, 3)), *plan.pairs)
+    assembly.constraints(plan, numbers, point, f, Sums(plan, 1, True), out)
+    G = out.dense_gradient(1) if structure.nc else np.zeros((0, structure.nv))
+    return Configuration(f, out.constraint[:, 1], G, mass_matrix(structure, numbers, f))
+
+
+def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0) -> np.ndarray:
+    """`M_ji = t_j' Nc t_i` with N of the deeper of the two dofs, plus armatures."""
+    plan = plan_of(structure)
+    n, nv = structure.n, structure.nv
+    N = np.zeros((6, 6, n + 1))
+    H = al.unpack_pose(f.H[:, :, :n, node])
+    if n:
+        N[:, :, :n] = np.array(body_element.mixed(H, H, body_element.matrix(numbers.inertia)))
+    for i in range(n - 1, -1, -1):
+        if structure.parent[i] < n:
+            N[:, :, structure.parent[i]] += N[:, :, i]
+    T = f.T[:, :, node]
+    M = np.zeros((nv, nv))
+    for i in range(nv):
+        X = N[:, :, structure.dof_unit[i]] @ T[:, i]
+        above = structure.dofs_above[structure.dof_unit[i]]
+        M[above, i] = M[i, above] = T[:, above].T @ X
+    if structure.coordinates == "tree":
+        M[plan.coordinate_dof, plan.coordinate_dof] += numbers.law[LAW.index("armature")]
+        for k, dof in enumerate(plan.ball_dof):
+            M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
+    return M
+
+
+def zero_coordinates(structure: Structure, numbers: Numbers) -> np.ndarray:
+    """All joints of the tree at their reference, rotations at identity."""
+    q = np.zeros(structure.nq)
+    for i, unit in enumerate(structure.units):
+        start = structure.q_start[i]
+        if POSITIONS[unit.kind] == 1:
+            q[start] = numbers.reference[i]
+        elif POSITIONS[unit.kind] == 4:
+            q[start] = 1.0
+        elif POSITIONS[unit.kind] == 7:
+            q[start + 3] = 1.0
+    return q
+
+
+def _weights(M: np.ndarray, held: np.ndarray, kind: str) -> np.ndarray:
+    """The inverse of the metric of a projection, zero for held dofs: identity (euclidean) or the mass matrix."""
+    free = ~held
+    W = np.zeros_like(M)
+    if kind == "mass":
+        block = M[np.ix_(free, free)]
+        W[np.ix_(free, free)] = np.linalg.pinv(block, rcond=1e-13, hermitian=True)
+    else:
+        W[free, free] = 1.0
+    return W
+
+
+def closed(structure: Structure, numbers: Numbers, q: np.ndarray, held: np.ndarray, kind: str, size: float) -> np.ndarray:
+    """The nearest coordinates that close all loops, in the metric `kind`, without moving the held dofs."""
+    if not structure.nc:
+        return q
+    target = CLOSED * max(size, 1.0)
+    best, best_q = np.inf, q
+    for _ in range(60):
+        c = configuration(structure, numbers, q)
+        error = float(np.abs(c.g).max())
+        if error < best:
+            best, best_q = error, q
+        if error < target:
+            return q
+        W = _weights(c.M, held, kind)
+        A = c.G @ W @ c.G.T
+        step = -W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ c.g
+        length = float(np.abs(step).max(initial=0.0))
+        if length < 1e-15 * (1.0 + np.abs(q).max()):
+            break
+        q = retract(structure, q[:, None], (step * min(1.0, 0.5 / max(length, 1e-300)))[:, None])[:, 0]
+    if best < 1e-9 * max(size, 1.0):
+        return best_q
+    row = int(np.argmax(np.abs(configuration(structure, numbers, best_q).g)))
+    raise SimulationError(
+        f"{structure.row_owners[row]} cannot close: the nearest configuration still misses by {best:.3g} (m or rad)"
+        + (" with the given initial values held; give fewer of them, or others" if held.any() else "; check its anchors and the lengths in the loop")
+        + "."
+    )
+
+
+def compatible(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndarray, held: np.ndarray, kind: str) -> np.ndarray:
+    """The nearest rates that keep all loops closed, without changing the held ones (if that is possible)."""
+    if not structure.nc:
+        return v
+    c = configuration(structure, numbers, q)
+    for hold in (held, np.zeros_like(held)):
+        W = _weights(c.M, hold, kind)
+        A = c.G @ W @ c.G.T
+        new = v - W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ (c.G @ v)
+        if np.abs(c.G @ new).max() <= 1e-9 * max(1.0, np.abs(v).max()):
+            return new
+        if held.any():
+            row = int(np.argmax(np.abs(c.G @ new)))
+            raise SimulationError(f"The given initial rates tear {structure.row_owners[row]} apart; give fewer of them, the others follow from the loop.")
+    return new
+
+
+def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) -> np.ndarray:
+    """Which constraint rows to keep: all rows of joints and all compliant ones, and of the loops a largest independent set.
+
+    Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3).
+    """
+    keep = np.ones(structure.nc, dtype=bool)
+    if not structure.nc:
+        return keep
+    loops = np.array([owner.startswith("loop.") for owner in structure.row_owners]) & (softness[0] == 0.0)
+    if not loops.any():
+        return keep
+    rows = G[loops]
+    joints = G[~loops & (softness[0] == 0.0)]
+    if len(joints):
+        Q, _ = np.linalg.qr(joints.T)
+        rows = rows - (rows @ Q) @ Q.T
+    _, R, pivot = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    scale = max(float(np.abs(G[loops]).max()), 1e-300)
+    rank = int((diagonal > DEPENDENT * scale).sum())
+    keep[np.flatnonzero(loops)[pivot[rank:]]] = False
+    return keep

@@ -1,0 +1,1 @@
+"""Signals and recordings: clocks, channels, units, noise."""

@@ -1,0 +1,67 @@
+"""A sampled signal, held or joined by straight lines, and its exact mean over intervals.
+
+The mean over [a, b] is `(S(b) - S(a))/(b - a)` with S the integral of the held (zero order) or interpolated (linear) signal: S is a
+piecewise polynomial through the samples, so the mean is exact whatever the intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+
+HOLDS = ("zero", "linear")
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Samples `values` at increasing `times` [s]; `hold` is "zero" (constant until the next sample) or "linear"."""
+
+    times: np.ndarray
+    values: np.ndarray
+    hold: str = "zero"
+    name: str = "signal"
+
+    def __post_init__(self) -> None:
+        try:
+            times, values = np.asarray(self.times, dtype=float), np.asarray(self.values, dtype=float)
+        except (TypeError, ValueError):
+            raise CalibodyError(f"{self.name}: times and values must be arrays of numbers.") from None
+        if times.ndim != 1 or times.shape != values.shape or not len(times):
+            raise CalibodyError(f"{self.name}: times has the shape {times.shape} and values {values.shape}; give two arrays of one length, at least 1.")
+        if not (np.isfinite(times).all() and np.isfinite(values).all()):
+            raise CalibodyError(f"{self.name} contains a number that is not finite; remove or fill the gaps first.")
+        if (np.diff(times) <= 0).any():
+            k = int(np.argmax(np.diff(times) <= 0))
+            raise CalibodyError(f"{self.name}: its clock does not increase at sample {k + 1} ({times[k]:g} s, then {times[k + 1]:g} s); sort or mend the times.")
+        if self.hold not in HOLDS:
+            raise CalibodyError(f'{self.name}: hold = "{self.hold}"; give "zero" or "linear".')
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "values", values)
+
+    @property
+    def end(self) -> float:
+        """Until when the signal is known: the last sample, and for a held signal one sampling period more."""
+        period = self.times[-1] - self.times[-2] if len(self.times) > 1 else np.inf
+        return float(self.times[-1] + (period if self.hold == "zero" else 0.0))
+
+    def integral(self, t: np.ndarray) -> np.ndarray:
+        """The integral from the first sample to t; the ends are held."""
+        times, values = self.times, self.values
+        if self.hold == "zero":
+            knots = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])
+        else:
+            knots = np.concatenate([[0.0], np.cumsum(0.5 * (values[:-1] + values[1:]) * np.diff(times))])
+        k = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 1)
+        d = t - times[k]
+        slope = np.zeros(len(times))
+        if self.hold == "linear" and len(times) > 1:
+            slope[:-1] = np.diff(values) / np.diff(times)
+            slope = np.where(np.arange(len(times)) == len(times) - 1, 0.0, slope)
+        return knots[k] + values[k] * d + np.where(d > 0.0, 0.5 * slope[k] * d * d, 0.0)
+
+    def means(self, edges: np.ndarray, delay: float = 0.0) -> np.ndarray:
+        """The mean over each interval between neighbouring edges, of the signal `delay` seconds late."""
+        return np.diff(self.integral(edges - delay)) / np.diff(edges)

@@ -1,0 +1,41 @@
+"""What every stepper offers to `simulate`: a start from joint coordinates, and steps from there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibody.mechanics.structure import Numbers, Structure
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a stepper computed: nodes 0 .. n, and the sentence that says why it stopped early (None if it did not)."""
+
+    q: np.ndarray
+    """(nq, n + 1)"""
+    multipliers: np.ndarray
+    """(nc, n + 1) constraint forces at the nodes; those of the last node are not determined and repeat the one before."""
+    iterations: int
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Start:
+    """A known start: coordinates and rates of the structure, and the unwrapped scalar joint coordinates."""
+
+    q: np.ndarray
+    v: np.ndarray
+    s: np.ndarray
+
+
+class AbstractStepper(ABC):
+    """Turns a start and drives into a trajectory. Concrete steppers are frozen dataclasses whose fields are their settings."""
+
+    @abstractmethod
+    def run(
+        self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray
+    ) -> Trajectory:
+        """Steps from `start`; control (actuators, n), applied (tree velocities, n); `active` marks the constraint rows that are kept."""

@@ -1,0 +1,273 @@
+"""A simulated motion: nodes, and every channel of the model computed from them when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibody.mechanics import assembly, channels
+from calibody.mechanics.assembly import Frames
+from calibody.mechanics.elements import body as body_element
+from calibody.mechanics.elements import bushing, law, spring
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.structure import COUPLING, LAW, Numbers, Structure
+from calibody.mechanics.sums import Sums, composite
+from calibody.model import Model
+from calibody.spatial import algebra as al
+
+if TYPE_CHECKING:
+    import polars
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """`motion["joint.hinge.angle"]`, `motion.time`, `motion.energy`. Arrays have one row per node; vectors have their components last.
+
+    The trajectory holds one node beyond the last: rates and reaction forces of a node need its two neighbours.
+    """
+
+    model: Model
+    structure: Structure = field(repr=False)
+    numbers: Numbers = field(repr=False)
+    h: float
+    q: np.ndarray = field(repr=False)
+    """(nq, n + 2) coordinates of `structure`, one node more than `time` has."""
+    multipliers: np.ndarray = field(repr=False)
+    control: np.ndarray = field(repr=False)
+    applied: np.ndarray = field(repr=False)
+    turns: np.ndarray | None = field(repr=False)
+    delta: float
+    start_rate: np.ndarray = field(repr=False)
+    """(nv,) rates of `structure` at the start."""
+    joint_rate: np.ndarray = field(repr=False)
+    """Rates of the joints at the start, in the order of the tree."""
+    iterations: int
+    """Newton iterations of all steps."""
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def time(self) -> np.ndarray:
+        return self.h * np.arange(self.q.shape[1] - 1)
+
+    @property
+    def coordinates(self) -> str:
+        return self.structure.coordinates
+
+    @cached_property
+    def channels(self) -> tuple[str, ...]:
+        """Every channel of the model, vectors as a whole."""
+        return tuple(channels.catalogue(self.model))
+
+    def __getitem__(self, path: str) -> np.ndarray:
+        channel = channels.resolve(self.model, path)
+        whole = getattr(self, f"_{channel.kind}")(channel.name, channel.quantity)
+        return whole if channel.component is None else whole[..., channel.component]
+
+    # -- frames ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def point(self) -> Point:
+        """What the discrete equations were satisfied at."""
+        return Point(self.q, self.multipliers, self.control, self.applied, self.h, self.delta, self.turns)
+
+    @cached_property
+    def _frames(self) -> Frames:
+        return assembly.frames(self.structure, self.numbers, self.point)
+
+    @cached_property
+    def _H(self) -> np.ndarray:
+        return self._frames.H[..., :-1]
+
+    @cached_property
+    def _rates(self) -> np.ndarray:
+        """(scalar coordinates, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
+        rho = np.diff(self._frames.s, axis=1) / self.h
+        start = self.joint_rate[plan_of(self.structure).coordinate_dof][:, None]
+        return np.concatenate([start, 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1)
+
+    def _ball_rates(self, k: int) -> np.ndarray:
+        R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self._frames, k)
+        left, right = (tuple(tuple(x[nodes] for x in row) for row in R) for nodes in (slice(0, -1), slice(1, None)))
+        rho = np.stack(al.matrix_log(al.matmul(al.transpose(left), right))) / self.h
+        dof = plan_of(self.structure).ball_dof[k]
+        start = self.joint_rate[dof : dof + 3, None]
+        return np.concatenate([start, 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1)
+
+    # -- channels ----------------------------------------------------------------------------------------------------------------
+
+    def _indices(self, joint: str) -> tuple[list[int], int | None]:
+        """The scalar coordinates of a joint, and its ball coordinate."""
+        scalars = [i for i, c in enumerate(self.structure.scalar_coordinates) if c.joint == joint]
+        ball = next((k for k, b in enumerate(self.structure.ball_coordinates) if b.joint == joint), None)
+        return scalars, ball
+
+    def _joint(self, name: str, quantity: str) -> np.ndarray:
+        scalars, ball = self._indices(name)
+        if quantity.startswith("reaction."):
+            return self._reactions[name][quantity.removeprefix("reaction.")]
+        if quantity == "rate":
+            parts = [self._rates[scalars]] + ([self._ball_rates(ball)] if ball is not None else [])
+            return _scalar_or_vector(np.concatenate(parts))
+        if quantity == "force":
+            return self._drive_force(scalars, ball)
+        if quantity in ("angle", "orientation") and ball is not None:
+            R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self._frames, ball)
+            matrices = np.array(R)[..., :-1].transpose(2, 0, 1)
+            quaternions = np.array([al.matrix_quaternion(m) for m in matrices])
+            return quaternions if quantity == "orientation" else np.stack(al.quaternion_log(tuple(quaternions.T))).T  # type: ignore[arg-type]
+        return _scalar_or_vector(self._frames.s[scalars, :-1])
+
+    def _drive_force(self, scalars: list[int], ball: int | None) -> np.ndarray:
+        """Forces of actuators and applied forces at the nodes: the mean of the two intervals that meet there."""
+        plan = plan_of(self.structure)
+        sm, rho = assembly.interval_rates(self._frames, self.h)
+        rows = []
+        for c in scalars:
+            total = self.applied[plan.coordinate_dof[c]].copy()
+            for a in np.flatnonzero(plan.actuator_coordinate == c):
+                total += law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
+            rows.append(total)
+        if ball is not None:
+            dof = plan.ball_dof[ball]
+            rows += list(self.applied[dof : dof + 3])
+        return _scalar_or_vector(_at_nodes(np.array(rows)))
+
+    def _site(self, name: str, quantity: str) -> np.ndarray:
+        site = self.model.tables["site"][name]
+        return self._point_on(site.body, site.position)
+
+    def _point_on(self, body: str, position: tuple[float, float, float]) -> np.ndarray:
+        H = al.unpack_pose(self._H[:, :, self.structure.body_link[body]])
+        return np.stack(al.point(H, position)).T
+
+    def _body(self, name: str, quantity: str) -> np.ndarray:
+        H = self._H[:, :, self.structure.body_link[name]]
+        if quantity == "position":
+            return H[:, 3].T.copy()
+        if quantity == "com":
+            return self._point_on(name, self.model.body(name).com)
+        quaternions = np.array([al.matrix_quaternion(R) for R in H[:, :3].transpose(2, 0, 1)])
+        if quantity == "angle":
+            return np.stack(al.quaternion_log(tuple(quaternions.T))).T  # type: ignore[arg-type]
+        return np.concatenate([H[:, 3].T, quaternions], axis=1)
+
+    def _actuator(self, name: str, quantity: str) -> np.ndarray:
+        a = [x.name for x in self.model.actuators].index(name)
+        if quantity == "":
+            return self.control[a].copy()
+        c = plan_of(self.structure).actuator_coordinate[a]
+        sm, rho = assembly.interval_rates(self._frames, self.h)
+        force = law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
+        return _at_nodes(force[None])[0]
+
+    def _loop(self, name: str, quantity: str) -> np.ndarray:
+        rows = [i for i, owner in enumerate(self.structure.row_owners) if owner == f"loop.{name}"]
+        width = 1 if self.model.tables["loop"][name].kind == COUPLING else 3
+        return _scalar_or_vector(self.multipliers[rows[:width], :-1])
+
+    # -- reactions ---------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _reactions(self) -> dict[str, dict[str, np.ndarray]]:
+        """Balance of everything below each joint: what its bodies need beyond springs, gravity and loops comes through the joint.
+
+        `W_k/h` at the inner nodes; the start, which has one neighbour only, is extrapolated from the two nodes after it.
+        """
+        s, plan, f = self.structure, plan_of(self.structure), self._frames
+        loops = np.array([owner.startswith("loop.") for owner in s.row_owners], dtype=bool)
+        point = replace(self.point, multipliers=np.where(loops[:, None], self.multipliers, 0.0))
+        sums = Sums(plan, self.q.shape[1] - 2, False)
+        out = Evaluation(np.zeros((s.nv, self.q.shape[1] - 2)), np.zeros((s.nc, self.q.shape[1])), *plan.pairs)
+        for contribution in (assembly.bodies, assembly.springs, assembly.bushings):
+            contribution(plan, self.numbers, point, f, sums)
+        assembly.constraints(plan, self.numbers, point, f, sums, out)
+        composite(s.tree_parent, sums.wrench)
+        inner = sums.wrench / self.h
+        first = 2.0 * inner[..., :1] - inner[..., 1:2] if inner.shape[2] > 1 else inner[..., :1]
+        wrench = np.concatenate([first, inner], axis=2)
+        result = {}
+        for i, unit in enumerate(s.tree_units):
+            if unit.joint is not None:
+                force = wrench[3:, i].T
+                anchor = np.stack(al.point(al.unpack_pose(self._H[:, :, i]), tuple(self.numbers.anchor[:, i]))).T  # type: ignore[arg-type]
+                result[unit.joint.name] = {"force": force, "torque": wrench[:3, i].T - np.cross(anchor, force)}
+        return result
+
+    # -- energy ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def kinetic_energy(self) -> np.ndarray:
+        """`tr(Hdot E Hdot')/2` with `Hdot` the central difference (the given rates at the start), plus armatures [J]."""
+        f = self._frames
+        out = np.zeros(self.q.shape[1] - 1)
+        for i in plan_of(self.structure).massive:
+            E = np.array(body_element.matrix(self.numbers.inertia[:, i]))
+            Hdot = np.empty((3, 4, len(out)))
+            Hdot[..., 1:] = (f.H[:, :, i, 2:] - f.H[:, :, i, :-2]) / (2.0 * self.h)
+            above = self.structure.dofs_above[i]
+            twist = f.T[:, above, 0] @ self.start_rate[above]
+            Hdot[..., 0] = np.cross(twist[:3][:, None], f.H[:, :, i, 0], axis=0)
+            Hdot[:, 3, 0] += twist[3:]
+            out += 0.5 * np.einsum("iak,ab,ibk->k", Hdot, E, Hdot)
+        out += 0.5 * (self.numbers.law[LAW.index("armature")][:, None] * self._rates**2).sum(0)
+        for k in range(len(self.structure.ball_coordinates)):
+            out += 0.5 * self.numbers.ball_law[3, k] * (self._ball_rates(k) ** 2).sum(0)
+        return out
+
+    @cached_property
+    def potential_energy(self) -> np.ndarray:
+        """Gravity, joint springs, point springs and the symmetric part of bushings [J]."""
+        plan, numbers = plan_of(self.structure), self.numbers
+        f = self._frames
+        out = np.zeros(self.q.shape[1] - 1)
+        for i in plan.massive:
+            E = np.array(body_element.matrix(numbers.inertia[:, i]))
+            out -= np.einsum("i,iak,a->k", numbers.gravity, f.H[:, :, i, :-1], E[3])
+        stiffness, rest = numbers.law[LAW.index("stiffness")], numbers.law[LAW.index("springref")]
+        out += 0.5 * (stiffness[:, None] * (f.s[:, :-1] - rest[:, None]) ** 2).sum(0)
+        for k in range(len(plan.ball_links)):
+            R = assembly.relative_rotation(plan, numbers, f, k)
+            reference = al.transpose(al.quaternion_matrix(tuple(numbers.ball_reference[:, k])))  # type: ignore[arg-type]
+            psi = np.stack(al.matrix_log(al.matmul(reference, R)))[:, :-1]
+            out += 0.5 * numbers.ball_law[0, k] * (psi**2).sum(0)
+        for e, (a, b) in enumerate(plan.two_body["spring"]):
+            pa, pb = spring.points(f.pose(a), f.pose(b), numbers.spring[:, e])
+            out += spring.energy(al.sub(pa, pb), numbers.spring[:, e])[:-1]
+        for e, (a, b) in enumerate(plan.two_body["bushing"]):
+            d = np.stack(bushing.displacement(*bushing.frames(f.pose(a), f.pose(b), numbers.bushing[:, e])))[:, :-1]
+            out += 0.5 * np.einsum("ik,ij,jk->k", d, np.array(bushing.matrices(numbers.bushing[:, e])[0]), d)
+        return out
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        return self.kinetic_energy + self.potential_energy
+
+    # -- tables ------------------------------------------------------------------------------------------------------------------
+
+    def to_frame(self, names: Iterable[str] | None = None) -> polars.DataFrame:
+        """A table with `time` and one column per scalar channel (all of them, or those named)."""
+        import polars
+
+        columns = {"time": self.time}
+        for path in self.channels if names is None else names:
+            values = self[path]
+            parts = [values] if values.ndim == 1 else list(values.T)
+            columns.update(zip(channels.scalar_names(self.model, path), parts, strict=True))
+        return polars.DataFrame(columns)
+
+    def __str__(self) -> str:
+        e = self.energy
+        return f"Motion of {self.model.name!r}: {self.time[-1]:g} s in {len(self.time) - 1} steps of {self.h:g} s, {self.coordinates} coordinates, energy {e[0]:.6g} -> {e[-1]:.6g} J"
+
+
+def _scalar_or_vector(rows: np.ndarray) -> np.ndarray:
+    return rows[0].copy() if len(rows) == 1 else rows.T.copy()
+
+
+def _at_nodes(intervals: np.ndarray) -> np.ndarray:
+    return np.concatenate([intervals[:, :1], 0.5 * (intervals[:, :-1] + intervals[:, 1:])], axis=1)

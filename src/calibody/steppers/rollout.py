@@ -1,0 +1,147 @@
+"""`simulate`: from a model, a start and drives to a motion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibody.errors import SimulationError, nearest
+from calibody.mechanics import assembly, host
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.model import Model
+from calibody.steppers.base import AbstractStepper
+from calibody.steppers.drive import drives_of
+from calibody.steppers.motion import Motion
+from calibody.steppers.start import start_of
+from calibody.steppers.step import size_of_dofs
+from calibody.steppers.variational import Variational
+
+STEPPERS = {"variational": Variational}
+# Nodes beyond this would need more memory than a laptop has; nobody means it.
+MAXIMAL_STEPS = 50_000_000
+
+
+def simulate(
+    model: Model,
+    duration: float,
+    h: float = 1e-3,
+    initial: Mapping[str, Any] | None = None,
+    drive: Mapping[str, Any] | None = None,
+    stepper: str | AbstractStepper = "variational",
+    coordinates: str = "auto",
+    projection: str = "mass",
+) -> Motion:
+    """The motion of a model from a known start.
+
+    `initial` sets channels (`{"joint.hinge.angle": 1.0, "joint.hinge.rate": 0.5}`); what it leaves out is zero or follows from closed loops
+    (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
+    one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
+    A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
+    """
+    n, h = _steps(duration, h)
+    method = _stepper(stepper)
+    structure = Structure.build(model, coordinates)
+    numbers = Numbers.of(structure)
+    _check_masses(structure, numbers)
+    size = float(size_of_dofs(structure, numbers).max(initial=1.0))
+    start, tree = start_of(structure, numbers, initial or {}, projection, size)
+    active, notes = _rows(structure, numbers, start.q)
+    edges = h * np.arange(n + 2)
+    control, applied = drives_of(structure, drive or {}, edges)
+    trajectory = method.run(structure, numbers, start, control, applied, h, active)
+    tree_start = start if structure.coordinates == TREE else start_of(tree, Numbers.of(tree), initial or {}, projection, size)[0]
+    computed = trajectory.q.shape[1]
+    turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
+    motion = Motion(
+        model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
+        getattr(method, "friction_rate", 1e-3), start.v, tree_start.v, trajectory.iterations, (*model.notes, *notes),
+    )  # fmt: skip
+    if trajectory.failure is not None and computed < n + 1:
+        raise _failed(trajectory.failure, motion)
+    if computed == n + 1:  # only the node beyond the end is missing: repeat the last step
+        motion = _extended(motion)
+    return motion
+
+
+def _steps(duration: float, h: float) -> tuple[int, float]:
+    for name, value in (("duration", duration), ("h", h)):
+        if not isinstance(value, (int, float, np.integer, np.floating)) or not math.isfinite(value) or value <= 0.0:
+            raise SimulationError(f"{name} = {value!r}; give a number of seconds above zero.")
+    n = round(duration / h)
+    if n < 1 or abs(n * h - duration) > 1e-6 * duration:
+        raise SimulationError(f"duration = {duration:g} s is not a whole number of steps h = {h:g} s; give for instance h = {duration / max(1, math.ceil(duration / h)):g}.")
+    if n > MAXIMAL_STEPS:
+        raise SimulationError(f"{duration:g} s in steps of {h:g} s are {n} steps; at most {MAXIMAL_STEPS} fit, give a larger h or a shorter duration.")
+    return n, duration / n
+
+
+def _stepper(stepper: str | AbstractStepper) -> AbstractStepper:
+    if isinstance(stepper, AbstractStepper):
+        return stepper
+    if stepper not in STEPPERS:
+        raise SimulationError(f'stepper = "{stepper}" is not known{nearest(str(stepper), STEPPERS) or "; it is one of " + ", ".join(STEPPERS)}.')
+    return STEPPERS[stepper]()
+
+
+def _check_masses(structure: Structure, numbers: Numbers) -> None:
+    """Every joint must move some inertia, or its acceleration is undetermined."""
+    tree = structure if structure.coordinates == TREE else None
+    for c in structure.scalar_coordinates:
+        joint = structure.model.joint(c.joint)
+        carried = [i for i in range(len(structure.tree_units)) if _hangs_on(structure, i, c.unit)]
+        if not any(numbers.inertia[9, i] > 0.0 or np.any(numbers.inertia[:, i]) for i in carried) and joint.armature == 0.0:
+            raise SimulationError(f"joint.{joint.name} moves no mass and has no armature, so its motion is not determined; give body.{joint.body} a mass, or the joint an armature.")
+    del tree
+
+
+def _hangs_on(structure: Structure, link: int, unit: int) -> bool:
+    while link < structure.n and link != unit:
+        link = int(structure.tree_parent[link])
+    return link == unit
+
+
+def _rows(structure: Structure, numbers: Numbers, q: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Which constraint rows are kept, and a sentence for those that were dropped."""
+    if not structure.nc:
+        return np.ones(0, dtype=bool), []
+    keep = host.independent_rows(structure, host.configuration(structure, numbers, q).G, numbers.softness)
+    owners = list(dict.fromkeys(o for o, k in zip(structure.row_owners, keep, strict=True) if not k))
+    notes = [
+        f"{o}: {sum(1 for x, k in zip(structure.row_owners, keep, strict=True) if x == o and not k)} of its equations follow from the others and were dropped; "
+        "the reaction forces they would carry cannot be resolved."
+        for o in owners
+    ]
+    return keep, notes
+
+
+def _turns(structure: Structure, numbers: Numbers, q: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """Whole turns along the motion, starting at the given coordinates."""
+    turns = assembly.turns_along(structure, numbers, q)
+    plan_angle = assembly.measured(assembly.plan_of(structure), numbers, host.configuration(structure, numbers, q[:, 0]).frames.H, np.zeros((len(s), 3)))[0][:, 0]
+    whole = 2.0 * np.pi * np.round((s - plan_angle) / (2.0 * np.pi))
+    return turns + np.where(assembly.plan_of(structure).rotational, whole, 0.0)[:, None]
+
+
+def _failed(sentence: str, motion: Motion) -> SimulationError:
+    error = SimulationError(sentence)
+    error.motion = _extended(motion) if motion.q.shape[1] > 2 else None  # type: ignore[attr-defined]
+    return error
+
+
+def _extended(motion: Motion) -> Motion:
+    """Repeat the last displacement, so that the last node has two neighbours."""
+    from dataclasses import replace
+
+    from calibody.mechanics.kinematics import difference, retract
+
+    last = difference(motion.structure, motion.q[:, -1:], motion.q[:, -2:-1])
+    q = np.concatenate([motion.q, retract(motion.structure, motion.q[:, -1:], last)], axis=1)
+    turns = None if motion.turns is None else assembly.turns_along(motion.structure, motion.numbers, q) + motion.turns[:, :1]
+
+    def longer(a: np.ndarray) -> np.ndarray:
+        return np.concatenate([a, a[:, -1:]], axis=1)
+
+    return replace(motion, q=q, multipliers=longer(motion.multipliers), control=longer(motion.control), applied=longer(motion.applied), turns=turns)

@@ -1,0 +1,481 @@
+"""One step of the variational scheme, as a compiled program for one mechanism.
+
+State at node k: coordinates `q_k` and discrete momentum
+
+    p_k = P_k'[V_(k-1) E + (h/2) F_(k-1)] + A_k'[J_a rho_(k-1) + (h/2) t_(k-1)]        (p_0 = P_0' Hdot_0 E + A_0' J_a s'_0)
+
+The step solves, by Newton's method on `q_(k+1)` and `lambda_k`,
+
+    left(q_k, q_(k+1)) - h c G_k' lambda_k = p_k,       g(q_(k+1)) = 0        (c = 1; 1/2 at a known start)
+
+where `left` and `right` are what an interval contributes at its two nodes (`mechanics/elements`), and then `p_(k+1) = -right`.
+A compliant row replaces `g(q_(k+1)) = 0` by `(g_(k-1) + 2 g_k + g_(k+1))/4 + tau (g_(k+1) - g_(k-1))/(2h) + eps lambda_k = 0`.
+
+Every force element is a set of coordinates z with gradient `Z = dz/dq`, a force f on them and its stiffness, so that
+
+    left += Z_L' f_L,     d left/dq_(k+1) += Z_L' (df_L/dz_R) Z_R
+
+and the program is a handful of small dense products, whatever the number of bodies. The Newton iteration is damped by the natural
+monotonicity test (Deuflhard 2004, section 3.3): a step is halved until the next correction is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from calibody.mechanics import kernels  # noqa: F401  float64 and the compilation cache
+from calibody.mechanics.assembly import polynomial
+from calibody.mechanics.elements import ball, body, bushing, constraint, coordinate, law, spring
+from calibody.mechanics.kinematics import Geometry, difference, poses, retract, twists
+from calibody.mechanics.plan import Plan, plan_of
+from calibody.mechanics.structure import FREE, LAW, TREE, Numbers, Structure
+from calibody.spatial import algebra as al
+
+# Steps per call of the compiled program: results come back in pieces of this length, whatever the duration.
+PIECE = 512
+# A correction below this (in radians, or in units of the mechanism's size) leaves an error of its square: accepted and applied.
+QUADRATIC = 1e-9
+MAXIMAL_ITERATIONS = 60
+# Shortest damped Newton step before giving up.
+SHORTEST = 1e-5
+
+CONVERGED, STALLED, NOT_FINITE, TURNED = 0, 1, 2, 3
+
+
+class Values(NamedTuple):
+    """Numbers of a mechanism as the compiled step takes them."""
+
+    geometry: tuple
+    inertia: Any
+    gravity: Any
+    law: Any
+    ball_law: Any
+    ball_reference: Any
+    ball_placement: Any
+    actuator: Any
+    point: Any
+    perpendicular: Any
+    inline: Any
+    coupling: Any
+    softness: Any
+    spring: Any
+    bushing: Any
+    frame: Any
+    reference: Any
+    scale: Any
+    """(nv,) size of a displacement of each dof that counts as one: 1 rad, or the mechanism's size."""
+    active: Any
+    """(nc,) 1 for rows that are kept, 0 for rows that depend on others and were dropped."""
+
+    @classmethod
+    def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray) -> Values:
+        plan = plan_of(structure)
+        g = Geometry.of(structure, numbers)
+        geometry = (g.placement, g.axis, g.anchor, g.reference, g.dof_axis, g.dof_point)
+        units = [b.unit for b in structure.ball_coordinates]
+        return cls(
+            geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
+            numbers.point, numbers.perpendicular, numbers.inline, numbers.coupling, numbers.softness, numbers.spring, numbers.bushing, numbers.frame,
+            plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+        )  # fmt: skip
+
+
+def size_of_dofs(structure: Structure, numbers: Numbers) -> np.ndarray:
+    """1 for rotations; for translations the largest length in the model (1 m if there is none)."""
+    lengths = [np.abs(numbers.placement[:, 3]).max(initial=0.0), np.abs(numbers.anchor).max(initial=0.0), np.abs(numbers.point).max(initial=0.0)]
+    mass = numbers.inertia[9]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths.append(np.nan_to_num(np.abs(numbers.inertia[[3, 6, 8]]) / mass, nan=0.0, posinf=0.0).max(initial=0.0))
+    size = max(lengths) or 1.0
+    rotational = np.zeros(structure.nv, dtype=bool)
+    for i, unit in enumerate(structure.units):
+        first, end = structure.v_start[i], structure.v_start[i + 1]
+        rotational[first:end] = [unit.kind != "slide" and not (unit.kind == FREE and k < 3) for k in range(end - first)]
+    return np.where(rotational, 1.0, size)
+
+
+class Node(NamedTuple):
+    """Kinematics of one node."""
+
+    q: Any
+    H: Any
+    T: Any
+    s: Any
+    """(scalar coordinates,) unwrapped."""
+    Z: Any
+    """(scalar coordinates, nv) gradient of s."""
+    A: Any
+    """(scalar coordinates, nv) how a force on s acts; equal to Z in `tree`."""
+    g: Any
+    G: Any
+
+
+class State(NamedTuple):
+    """What is carried from step to step."""
+
+    node: Node
+    p: Any
+    g_before: Any
+    d: Any
+    """Displacement of the last step, and of the one before: the next is extrapolated from them."""
+    d_before: Any
+    multipliers: Any
+    first: Any
+    """1 at a known start, else 0."""
+
+
+class _Trial(NamedTuple):
+    """The damped Newton iteration of one step: base point, correction, damping; and the last node that was evaluated."""
+
+    q: Any
+    impulse: Any
+    d: Any
+    di: Any
+    t: Any
+    count: Any
+    final: Any
+    """The correction is so small that the next evaluation, with it applied, is the result."""
+    done: Any
+    node: Node
+    at_node: Any
+    """The impulse at `node`."""
+    right: Any
+
+
+@dataclass(frozen=True)
+class Program:
+    """The functions of one mechanism, not yet compiled; `advance` is what runs."""
+
+    structure: Structure
+
+    @property
+    def plan(self) -> Plan:
+        return plan_of(self.structure)
+
+    def _above(self, links: np.ndarray) -> np.ndarray:
+        """(links, nv) 1 where the dof moves the link."""
+        out = np.zeros((len(links), self.structure.nv))
+        for k, link in enumerate(links):
+            out[k, self.structure.dofs_above[link]] = 1.0
+        return out
+
+    # -- kinematics --------------------------------------------------------------------------------------------------------------
+
+    def node(self, values: Values, q: Any, s_near: Any) -> Node:
+        """Everything about one node; hinges in `free` take the turn nearest to `s_near`."""
+        s = self.structure
+        geometry = Geometry(*values.geometry)
+        H = poses(s, geometry, q)
+        T = twists(s, geometry, H)
+        coordinates, Z, A = self._coordinates(values, q, H, T, s_near)
+        g, G = self._constraints(values, H, T, coordinates, Z)
+        return Node(q, H, T, coordinates, Z, A, g, G)
+
+    def _coordinates(self, values: Values, q: Any, H: Any, T: Any, s_near: Any) -> tuple[Any, Any, Any]:
+        s, plan = self.structure, self.plan
+        count = len(s.scalar_coordinates)
+        if s.coordinates == TREE:
+            starts = np.array([s.q_start[c.unit] + c.component for c in s.scalar_coordinates], dtype=np.int64)
+            Z = np.zeros((count, s.nv))
+            Z[np.arange(count), plan.coordinate_dof] = 1.0
+            return q[starts], Z, Z
+        parts, order = [], []
+        for mask in (plan.rotational, ~plan.rotational):
+            if not mask.any():
+                continue
+            links = plan.coordinate_links[mask]
+            parent, child = (al.unpack_pose(H[:, :, links[:, k]]) for k in (0, 1))
+            frame = values.frame[:, mask]
+            if mask is plan.rotational:
+                angle = coordinate.hinge_angle(parent, child, frame) + values.reference[mask]
+                value = angle + 2.0 * np.pi * jnp.round((s_near[mask] - angle) / (2.0 * np.pi))
+                gradient, acts = coordinate.hinge_wrenches(parent, child, frame)
+            else:
+                value = coordinate.slide_position(parent, child, frame) + values.reference[mask]
+                gradient = acts = coordinate.slide_wrench(parent, child, frame)
+            relative = self._above(links[:, 1]) - self._above(links[:, 0])
+            parts.append((value, (jnp.stack(gradient).T @ T) * relative, (jnp.stack(acts).T @ T) * relative))
+            order.append(np.flatnonzero(mask))
+        if not parts:
+            return jnp.zeros(0), jnp.zeros((0, s.nv)), jnp.zeros((0, s.nv))
+        back = np.argsort(np.concatenate(order))
+        return tuple(jnp.concatenate(x)[back] for x in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _constraints(self, values: Values, H: Any, T: Any, s: Any, Z: Any) -> tuple[Any, Any]:
+        """g (nc,) and G (nc, nv)."""
+        g, G = [jnp.zeros(0)], [jnp.zeros((0, self.structure.nv))]
+        rows = self.plan.rows_by_kind
+        a, b, _ = rows["point"]
+        if len(a):
+            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
+            g.append(jnp.stack(constraint.point_value(Ha, Hb, values.point)).T.reshape(-1))
+            w = jnp.array(constraint.point_rows(Ha, Hb, values.point))  # (3, 12, elements)
+            Ga = jnp.einsum("rte,tj->erj", w[:, :6], T) * self._above(a)[:, None]
+            Gb = jnp.einsum("rte,tj->erj", w[:, 6:], T) * self._above(b)[:, None]
+            G.append((Ga + Gb).reshape(3 * len(a), -1))
+        a, b, _ = rows["perpendicular"]
+        if len(a):
+            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
+            g.append(constraint.perpendicular_value(Ha, Hb, values.perpendicular))
+            torque = jnp.stack(constraint.perpendicular_row(Ha, Hb, values.perpendicular))
+            G.append((torque.T @ T[:3]) * (self._above(a) - self._above(b)))
+        a, b, _ = rows["inline"]
+        if len(a):
+            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
+            g.append(constraint.inline_value(Ha, Hb, values.inline))
+            G.append((jnp.stack(constraint.inline_row(Ha, Hb, values.inline)).T @ T) * (self._above(b) - self._above(a)))
+        if len(self.plan.couplings):
+            first, second = self.plan.couplings.T
+            x = jnp.where(second >= 0, s[second] - values.coupling[6], 0.0)
+            value, slope, _ = polynomial(values.coupling, x)
+            g.append(s[first] - values.coupling[5] - value)
+            G.append(Z[first] - jnp.where(second >= 0, slope, 0.0)[:, None] * Z[second])
+        return jnp.concatenate(g), jnp.concatenate(G)
+
+    # -- forces ------------------------------------------------------------------------------------------------------------------
+
+    def left_right(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
+        """`left` and `right` of the interval a .. b (nv each), and d left/dq_b (nv, nv)."""
+        left, right, J = self._bodies(values, a, b, h)
+        left, right, J = _add((left, right, J), self._joints(values, a, b, u, applied, h, delta))
+        for part in (self._balls, self._springs, self._bushings):
+            result = part(values, a, b, applied, h, delta)
+            if result is not None:
+                left, right, J = _add((left, right, J), result)
+        return left, right, J
+
+    def _bodies(self, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+        s = self.structure
+        n, units = s.n, s.dof_unit
+        L, R = al.unpack_pose(a.H[:, :, :n]), al.unpack_pose(b.H[:, :, :n])
+        wl, wr = (jnp.stack(w) for w in body.interval(L, R, tuple(values.inertia), tuple(values.gravity), h))
+        E = body.matrix(values.inertia)
+        block = jnp.array(body.mixed(L, R, E)) / h  # (6, 6, n)
+        if s.coordinates == TREE:
+            below = s.below.astype(float)
+            wl, wr, block = wl @ below.T, wr @ below.T, block @ below.T
+        left = (a.T * wl[:, units]).sum(0)
+        right = (b.T * wr[:, units]).sum(0)
+        B = block[:, :, units]
+        X = (B * b.T[None]).sum(1)  # B t_i, per column dof
+        index = np.arange(s.nv)
+        same = units[:, None] == units[None, :]
+        above = (index[None, :] >= index[:, None]) & (index[None, :] < s.dof_end[:, None])  # column at or below row
+        J = jnp.where(above | same, a.T.T @ X, 0.0)
+        if s.coordinates == TREE and s.n > 1:
+            Z = (B * a.T[:, None]).sum(0)
+            J = J + jnp.where(above.T & ~same, Z.T @ b.T, 0.0)
+        return left, right, J
+
+    def _joints(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
+        plan = self.plan
+        sm, rho = 0.5 * (a.s + b.s), (b.s - a.s) / h
+        t, t_s, t_r = law.force(sm, rho, tuple(values.law), delta)
+        t = t + applied[plan.coordinate_dof]
+        if len(plan.actuator_coordinate):
+            c = plan.actuator_coordinate
+            ta, ta_s, ta_r, _ = law.drive(sm[c], rho[c], u, tuple(values.actuator))
+            spread = np.zeros((len(c), len(plan.coordinate_dof)))
+            spread[np.arange(len(c)), c] = 1.0
+            t, t_s, t_r = t + ta @ spread, t_s + ta_s @ spread, t_r + ta_r @ spread
+        armature = values.law[LAW.index("armature")]
+        left, right = law.ends(t, rho, armature, h)
+        _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, armature, h)
+        return a.A.T @ left, b.A.T @ right, a.A.T @ (LR[:, None] * b.Z)
+
+    def _balls(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
+        plan = self.plan
+        if not len(plan.ball_links):
+            return None
+        rotations, gradients = zip(*(self._ball_node(values, x) for x in (a, b)), strict=True)
+        reference = al.quaternion_matrix(tuple(values.ball_reference))  # type: ignore[arg-type]
+        dofs = plan.ball_dof[None, :] + np.arange(3)[:, None]
+        left, right, _, LR, *_ = ball.interval(rotations[0], rotations[1], reference, tuple(values.ball_law), delta, h, tuple(applied[dofs]))
+        stiff = jnp.array([[jnp.broadcast_to(x, left[0].shape) for x in row] for row in LR])  # (3, 3, balls)
+        Za, Zb = gradients  # (3, balls, nv)
+        J = jnp.einsum("akj,abk,bki->ji", Za, stiff, Zb)
+        return jnp.einsum("akj,ak->j", Za, jnp.stack(left)), jnp.einsum("akj,ak->j", Zb, jnp.stack(right)), J
+
+    def _ball_node(self, values: Values, node: Node) -> tuple[al.Matrix, Any]:
+        """The relative rotations, and the gradient of the relative turn in child's axes (3, balls, nv)."""
+        links = self.plan.ball_links
+        parent, child = (al.unpack_pose(node.H[:, :, links[:, k]]) for k in (0, 1))
+        placement = tuple(tuple(values.ball_placement[i, j] for j in range(3)) for i in range(3))
+        side = al.matmul(al.rotation_part(parent), placement)
+        R = al.rotation_part(child)
+        gradient = jnp.einsum("iak,ij->akj", jnp.array(R), node.T[:3]) * (self._above(links[:, 1]) - self._above(links[:, 0]))
+        return al.matmul(al.transpose(side), R), gradient
+
+    def _springs(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
+        links = self.plan.two_body["spring"]
+        if not len(links):
+            return None
+        d, D = [], []
+        for node in (a, b):
+            pa, pb = spring.points(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), values.spring)
+            d.append(al.sub(pa, pb))
+            reach = [jnp.einsum("ite,tj->iej", jnp.array(spring.moved(p)), node.T) * self._above(links[:, k]) for k, p in enumerate((pa, pb))]
+            D.append(reach[0] - reach[1])
+        F, _, by_R = spring.impulse(d[0], d[1], values.spring, h)
+        force = jnp.stack(F)
+        J = jnp.einsum("iej,ike,kel->jl", D[0], jnp.array(by_R), D[1])
+        return jnp.einsum("iej,ie->j", D[0], force), jnp.einsum("iej,ie->j", D[1], force), J
+
+    def _bushings(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
+        links = self.plan.two_body["bushing"]
+        if not len(links):
+            return None
+        d, A = [], []
+        for node in (a, b):
+            fa, fb = bushing.frames(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), values.bushing)
+            d.append(bushing.displacement(fa, fb))
+            rows = jnp.array(bushing.rows(fa, fb, d[-1]))  # (6, 6, elements)
+            A.append(jnp.einsum("cte,tj->cej", rows, node.T) * (self._above(links[:, 1]) - self._above(links[:, 0])))
+        t, _, by_R = bushing.impulse(d[0], d[1], values.bushing, h)
+        force = jnp.stack(t)
+        J = jnp.einsum("cej,cde,del->jl", A[0], jnp.array(by_R), A[1])
+        return jnp.einsum("cej,ce->j", A[0], force), jnp.einsum("cej,ce->j", A[1], force), J
+
+    # -- the step ----------------------------------------------------------------------------------------------------------------
+
+    def constraint_row(self, values: Values, state: State, h: Any) -> tuple[Any, Any, Any]:
+        """(weight of g at the next node, what is added to it, compliance): rigid rows ask for g = 0 there."""
+        eps, tau = values.softness
+        g, before = state.node.g, state.g_before
+        first = state.first
+        weight = jnp.where(first > 0, 0.5 + tau / h, 0.25 + 0.5 * tau / h)
+        known = jnp.where(first > 0, (0.5 - tau / h) * g, 0.25 * (before + 2.0 * g) - 0.5 * tau / h * before)
+        soft = eps > 0.0
+        return jnp.where(soft, weight, 1.0), jnp.where(soft, known, 0.0), jnp.where(soft, eps, 0.0)
+
+    def _correction(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any]:
+        """The Newton correction of q_(k+1) and the new impulse `h c lambda` at a trial node."""
+        s = self.structure
+        if not s.nc:
+            return _solve(J, state.p - left), impulse
+        c = h * jnp.where(state.first > 0, 0.5, 1.0)
+        weight, known, eps = self.constraint_row(values, state, h)
+        G = state.node.G * values.active[:, None]
+        upper = jnp.concatenate([J, -G.T], axis=1)
+        lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(jnp.where(values.active > 0, eps / c, 1.0))], axis=1)
+        right = jnp.concatenate([state.p - left, -values.active * (weight * node.g + known)])
+        x = _solve(jnp.concatenate([upper, lower]), right)
+        return x[: s.nv], x[s.nv :]
+
+    def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
+        """The next state, a status (`CONVERGED`, ...) and the number of evaluations.
+
+        One loop body serves the first guess, the damped Newton iterations and the final evaluation, so that the program contains the
+        equations once: they are what compiling it costs.
+        """
+        s = self.structure
+
+        def norm(d: Any) -> Any:
+            return jnp.max(jnp.abs(d) / values.scale) if s.nv else jnp.zeros(())
+
+        def unfinished(trial: _Trial) -> Any:
+            return ~trial.done & (trial.count < MAXIMAL_ITERATIONS) & (trial.t > SHORTEST)
+
+        def iterate(trial: _Trial) -> _Trial:
+            node = self.node(values, retract(s, trial.q, trial.t * trial.d), state.node.s)
+            impulse = trial.impulse + trial.t * trial.di
+            left, right, J = self.left_right(values, state.node, node, u, applied, h, delta)
+            d, new_impulse = self._correction(values, state, node, impulse, left, J, h)
+            before, after = norm(trial.d), norm(d)
+            accept = (trial.count == 0) | (after <= (1.0 - 0.25 * trial.t) * before) | (after < QUADRATIC)
+            final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & (after < 0.03 * before)))
+
+            def pick(x: Any, y: Any) -> Any:
+                return jnp.where(accept, x, y)
+
+            return _Trial(
+                pick(node.q, trial.q), pick(impulse, trial.impulse), pick(d, trial.d), pick(new_impulse - impulse, trial.di), pick(1.0, 0.5 * trial.t),
+                trial.count + 1, final, trial.final, node, impulse, right,
+            )  # fmt: skip
+
+        c = h * jnp.where(state.first > 0, 0.5, 1.0)
+        impulse = c * state.multipliers
+        no, one = jnp.zeros((), bool), jnp.ones(())
+        start = _Trial(state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p)
+        end = jax.lax.while_loop(unfinished, iterate, start)
+        finite = jnp.all(jnp.isfinite(end.node.q)) & jnp.all(jnp.isfinite(end.at_node))
+        turned = _largest_turn(state.node.H, end.node.H) >= 1.0
+        status = jnp.where(finite, jnp.where(end.done, jnp.where(turned, TURNED, CONVERGED), STALLED), NOT_FINITE).astype(jnp.int32)
+        moved = difference(s, end.node.q, state.node.q)
+        before = jnp.where(state.first > 0, moved, state.d)
+        return State(end.node, -end.right, state.node.g, moved, before, end.at_node / c, jnp.zeros(())), status, end.count
+
+    def advance(self, values: Values, state: State, control: Any, applied: Any, count: Any, h: Any, delta: Any) -> tuple:
+        """Up to `PIECE` steps; control (actuators, PIECE), applied (tree velocities, PIECE). Stops at the first step that fails."""
+        s = self.structure
+        q, multipliers = jnp.zeros((PIECE, s.nq)), jnp.zeros((PIECE, s.nc))
+
+        def unfinished(carry: tuple) -> Any:
+            return (carry[0] < count) & (carry[4] == CONVERGED)
+
+        def body_(carry: tuple) -> tuple:
+            i, state, q, multipliers, _, iterations = carry
+            state, status, used = self.step(values, state, control[:, i], applied[:, i], h, delta)
+            good = status == CONVERGED
+            return i + jnp.where(good, 1, 0), state, q.at[i].set(state.node.q), multipliers.at[i].set(state.multipliers), status, iterations + used
+
+        start = (jnp.zeros((), jnp.int32), state, q, multipliers, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+        return jax.lax.while_loop(unfinished, body_, start)
+
+    def start(self, values: Values, q: Any, v: Any, s_near: Any, h: Any) -> State:
+        """The state at a known start: p_0 = P_0' Hdot_0 E + A_0' J_a s'_0, and a straight extrapolation as first guess."""
+        node = self.node(values, q, s_near)
+        s = self.structure
+        zero = jnp.zeros(s.nc)
+        return State(node, self.momentum(values, node, v), node.g, h * v, h * v, zero, jnp.ones(()))
+
+    def momentum(self, values: Values, node: Node, v: Any) -> Any:
+        return self.mass_matrix(values, node) @ v
+
+    def mass_matrix(self, values: Values, node: Node) -> Any:
+        _, _, J = self._bodies(values, node, node, 1.0)
+        J = J + node.A.T @ (values.law[LAW.index("armature")][:, None] * node.Z)
+        if len(self.plan.ball_links):
+            _, Z = self._ball_node(values, node)
+            J = J + jnp.einsum("akj,k,aki->ji", Z, values.ball_law[3], Z)
+        return J
+
+
+def _add(a: tuple, b: tuple) -> tuple:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _solve(A: Any, b: Any) -> Any:
+    if not A.shape[0]:
+        return b
+    return jnp.linalg.solve(A, b)
+
+
+def _largest_turn(HA: Any, HB: Any) -> Any:
+    """The largest rotation of a link between two nodes [rad]: `tr(R_a' R_b) = 1 + 2 cos`."""
+    cosine = 0.5 * (jnp.sum(HA[:, :3] * HB[:, :3], axis=(0, 1)) - 1.0)
+    return jnp.max(jnp.arccos(jnp.clip(cosine, -1.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The compiled functions of one structure."""
+
+    program: Program
+    advance: Callable
+    start: Callable
+    node: Callable
+    mass_matrix: Callable
+
+
+@lru_cache(maxsize=16)
+def compiled(structure: Structure) -> Compiled:
+    program = Program(structure)
+    return Compiled(program, jax.jit(program.advance), jax.jit(program.start), jax.jit(program.node), jax.jit(program.mass_matrix))
