@@ -73,10 +73,16 @@ def table() -> str:
     for entry in everything:
         model, sentence = entry.outcome()
         read += model is not None
-        counts = f"{len(model.bodies)} bodies, {len(model.joints)} joints" + (f", {len(model.loops)} loops" if model.loops else "") if model else "refused"
+        counts = _counts(model) if model else "refused"
         rest = " ".join(_short(note) for note in model.notes) if model else _escaped(sentence)
         rows.append(f"| {entry.package} | {entry.name} | {counts} | {rest} |")
     return HEAD.format(total=len(everything), read=read, refused=len(everything) - read) + "\n".join(rows) + "\n"
+
+
+def _counts(model: Model) -> str:
+    """ "1 body, 2 joints": what there is of each kind."""
+    kinds = ((model.bodies, "body", "bodies"), (model.joints, "joint", "joints"), (model.loops, "loop", "loops"))
+    return ", ".join(f"{len(items)} {one if len(items) == 1 else many}" for items, one, many in kinds if items) or "empty"
 
 
 def _short(note: str) -> str:
