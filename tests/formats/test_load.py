@@ -154,6 +154,11 @@ def test_urdf_impossible_inertia_is_repaired_and_said(tmp_path: Path) -> None:
     assert any("nearest possible one is used: upper." in note for note in model.notes)
 
 
+def test_urdf_idle_mimic_is_noted(tmp_path: Path) -> None:
+    model = load(tmp_path, URDF.replace('mimic joint="shoulder"', 'mimic joint="nobody"'), "arm.urdf")
+    assert not model.loops and any("A mimic on a fixed joint, or of a joint that does not exist, means nothing: elbow." == note for note in model.notes)
+
+
 def test_urdf_without_suffix_is_known_by_its_root(tmp_path: Path) -> None:
     assert load(tmp_path, URDF, "arm.xml").source.format == "urdf"
 
@@ -165,6 +170,7 @@ def test_urdf_without_suffix_is_known_by_its_root(tmp_path: Path) -> None:
         ('type="continuous"', 'type="floating"', r'joint "elbow" is floating'),
         ('type="continuous"', 'type="planar"', r'joint "elbow" is planar'),
         ('<link name="base"/>', '<xacro:macro xmlns:xacro="x" name="base"/>', "xacro template"),
+        ('mimic joint="shoulder"', 'mimic joint="fix"', r'joint "elbow" mimics a joint that is fixed'),
         ('<parent link="base"/>', '<parent link="nobody"/>', "MuJoCo's compiler refuses the file"),
         ('<mass value="2"/>', '<mass value="-2"/>', "must not be negative"),
         ('<mass value="2"/>', '<mass value="nan"/>', "arm.urdf"),

@@ -24,6 +24,7 @@ from calibody.spatial.inertia import second_moment, six_of, smallest_principal_s
 
 _SHAPES = ("box", "sphere", "cylinder")
 _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+_SCALAR = ("revolute", "continuous", "prismatic")
 _KNOWN = ("link", "joint", "material")
 _LARGEST = 1e100
 """Numbers above have no square in float64; they are left for the model to refuse."""
@@ -58,7 +59,26 @@ def _check(document: Document) -> list[str]:
     for joint in (e for e in root.children if e.tag == "joint"):
         _check_joint(joint)
     ignored = sorted({e.tag for e in root.children} - set(_KNOWN))
-    return [f"Tags without a meaning for the motion are ignored: {', '.join(ignored)}."] if ignored else []
+    return [f"Tags without a meaning for the motion are ignored: {', '.join(ignored)}."] * bool(ignored) + _idle_mimics(root)
+
+
+def _idle_mimics(root: Element) -> list[str]:
+    """MuJoCo's reader drops a mimic unless both joints move. On a fixed joint, or of a joint that is not there, it means nothing; a joint
+    that follows a fixed one would be set free, so that is refused."""
+    joints = {e.attributes.get("name", ""): e for e in root.children if e.tag == "joint"}
+    idle = []
+    for name, joint in joints.items():
+        if (mimic := joint.first("mimic")) is None:
+            continue
+        leader = joints.get(mimic.attributes.get("joint", ""))
+        if joint.attributes["type"] in _SCALAR and leader is not None and leader.attributes["type"] not in _SCALAR:
+            raise FormatError(
+                f'{mimic.where}: joint "{name}" mimics a joint that is {leader.attributes["type"]}; make it fixed too, or let it mimic a joint that moves.'
+            )
+        if joint.attributes["type"] not in _SCALAR or leader is None:
+            idle.append(name)
+    shown = ", ".join(idle[:4]) + (f" and {len(idle) - 4} more" if len(idle) > 4 else "")
+    return [f"A mimic on a fixed joint, or of a joint that does not exist, means nothing: {shown}."] if idle else []
 
 
 def _check_joint(joint: Element) -> None:
