@@ -7,30 +7,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibody.errors import CalibodyError as CalibodyError
-from calibody.errors import FormatError as FormatError
-from calibody.errors import ModelError as ModelError
-from calibody.errors import SimulationError as SimulationError
-from calibody.model import Actuator as Actuator
-from calibody.model import Body as Body
-from calibody.model import Bushing as Bushing
-from calibody.model import Geometry as Geometry
-from calibody.model import Joint as Joint
-from calibody.model import Loop as Loop
-from calibody.model import Model as Model
-from calibody.model import Parameter as Parameter
-from calibody.model import Sensor as Sensor
-from calibody.model import Site as Site
-from calibody.model import Spring as Spring
-from calibody.model import World as World
+from calibody.errors import CalibodyError as CalibodyError, FormatError as FormatError, ModelError as ModelError, SimulationError as SimulationError
+from calibody.model import (
+    Actuator as Actuator,
+    Body as Body,
+    Bushing as Bushing,
+    Geometry as Geometry,
+    Joint as Joint,
+    Loop as Loop,
+    Model as Model,
+    Parameter as Parameter,
+    Sensor as Sensor,
+    Site as Site,
+    Spring as Spring,
+    World as World,
+)
 
 if TYPE_CHECKING:
     from calibody.formats import load as load
-    from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics
-    from calibody.mechanics.dynamics import inverse_dynamics as inverse_dynamics
+    from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics, inverse_dynamics as inverse_dynamics
     from calibody.recording.signal import Signal as Signal
     from calibody.steppers.motion import Motion as Motion
     from calibody.steppers.rollout import simulate as simulate
+    from calibody.steppers.sensitivity import StepDerivatives as StepDerivatives, step_derivatives as step_derivatives
     from calibody.steppers.variational import Variational as Variational
 
 __version__ = "0.1.0"
@@ -40,6 +39,8 @@ _LATER = {
     "simulate": "calibody.steppers.rollout",
     "Motion": "calibody.steppers.motion",
     "Variational": "calibody.steppers.variational",
+    "step_derivatives": "calibody.steppers.sensitivity",
+    "StepDerivatives": "calibody.steppers.sensitivity",
     "Signal": "calibody.recording.signal",
     "forward_dynamics": "calibody.mechanics.dynamics",
     "inverse_dynamics": "calibody.mechanics.dynamics",

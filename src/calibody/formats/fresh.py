@@ -6,6 +6,8 @@ left out, and a comment at the top of the file names it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dataclasses
 import math
 from pathlib import Path
@@ -92,7 +94,7 @@ def _section(tag: str, items: list[list[str]]) -> list[str]:
     return _tag(tag, [line for item in items for line in item]) if items else []
 
 
-def _refuse(elements: tuple[Spring | Bushing, ...]) -> None:
+def _refuse(elements: Sequence[Spring | Bushing]) -> None:
     for element in elements:
         raise FormatError(f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs can be saved as MJCF).")
 

@@ -16,7 +16,7 @@ from calibody.mechanics.elements import ball, bushing, constraint, coordinate, l
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import FREE, LAW, TREE, Numbers, Structure
+from calibody.mechanics.structure import LAW, TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES, Sums
 from calibody.spatial import algebra as al
 
@@ -284,7 +284,7 @@ def _couplings(plan: Plan, numbers: Numbers, f: Frames, out: Evaluation, gradien
             if c < 0 or gradient is None:
                 continue
             if s.coordinates == TREE:
-                gradient.add_dof(first_row + k, plan.coordinate_dof[c], weight)
+                gradient.add_dof(first_row + k, int(plan.coordinate_dof[c]), weight)
             else:
                 parent, child = plan.coordinate_links[c]
                 gradient.add(first_row + k, child, (f.gradient[:, c] * weight)[None])

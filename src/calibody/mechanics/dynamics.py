@@ -17,8 +17,7 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics import host
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import bushing, law, spring
-from calibody.mechanics.elements import body as body_element
+from calibody.mechanics.elements import body as body_element, bushing, law, spring
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure
@@ -161,6 +160,12 @@ def _prepared(model: Model, q: Any, v: Any) -> tuple[Structure, Numbers, np.ndar
     return structure, numbers, _unit_quaternions(structure, position), _vector(v, structure.nv, "v")
 
 
+def _control(model: Model, control: Any) -> np.ndarray:
+    """One number per actuator, clipped to its range."""
+    values = _vector(control, len(model.actuators), "control")
+    return np.array([x if a.control_range is None else np.clip(x, *a.control_range) for x, a in zip(values, model.actuators, strict=True)], dtype=float)
+
+
 def inverse_dynamics(model: Model, q: Any = None, v: Any = None, a: Any = None, control: Any = None) -> np.ndarray:
     """The joint forces (nv,) that produce the accelerations `a`, beyond the model's own springs, dampers, friction and actuators.
 
@@ -170,7 +175,7 @@ def inverse_dynamics(model: Model, q: Any = None, v: Any = None, a: Any = None, 
     """
     structure, numbers, q, v = _prepared(model, q, v)
     a = _vector(a, structure.nv, "a")
-    control = _vector(control, len(model.actuators), "control")
+    control = _control(model, control)
     f = host.configuration(structure, numbers, q).frames
     return _required(structure, numbers, f, v, a) - joint_forces(structure, numbers, f, v, control, np.zeros(structure.nv))
 
@@ -183,7 +188,7 @@ def forward_dynamics(model: Model, q: Any = None, v: Any = None, control: Any = 
     if coordinates not in (TREE, "auto"):
         raise SimulationError(f'forward_dynamics works in joint coordinates; coordinates = "{coordinates}" is for simulate, leave it out here.')
     structure, numbers, q, v = _prepared(model, q, v)
-    control, force = _vector(control, len(model.actuators), "control"), _vector(force, structure.nv, "force")
+    control, force = _control(model, control), _vector(force, structure.nv, "force")
     c = host.configuration(structure, numbers, q)
     right = joint_forces(structure, numbers, c.frames, v, control, force) - _required(structure, numbers, c.frames, v, np.zeros(structure.nv))
     if not structure.nv:
@@ -212,6 +217,3 @@ def _constraint_bias(structure: Structure, numbers: Numbers, q: np.ndarray, v: n
 
     step = 1e-3 / max(1.0, float(np.abs(v).max()))
     return (4.0 * rate(0.5 * step) - rate(step)) / 3.0
-
-
-

@@ -21,7 +21,6 @@ Rows and columns are dofs; values are struct-of-arrays `(pairs, nodes)` with the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -49,38 +48,42 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
     plan_of(structure).prepare()
     if len(starts) == 1:
         return _evaluate_chunk(structure, numbers, point, derivatives)
-    parts = kernels.workers().map(lambda k: _evaluate_chunk(structure, numbers, _cut(point, k, min(k + step + 2, K)), derivatives), starts)
-    return _joined(list(parts))
+    first = _evaluate_chunk(structure, numbers, _cut(point, 0, step + 2), derivatives)
+    out = _space(first, K)
+
+    def fill(k: int) -> None:
+        end = min(k + step + 2, K)
+        part = first if k == 0 else _evaluate_chunk(structure, numbers, _cut(point, k, end), derivatives)
+        for name, shorter in _ARRAYS.items():
+            array = getattr(part, name)
+            if array is not None:
+                getattr(out, name)[..., k : end - shorter] = array
+
+    list(kernels.workers().map(fill, starts))
+    return out
+
+
+# What an evaluation consists of, and how many fewer columns than nodes it has.
+_ARRAYS = {"residual": 2, "constraint": 0, "minus": 2, "zero": 2, "plus": 2, "gradient": 0, "control": 1}
+
+
+def _space(part: Evaluation, K: int) -> Evaluation:
+    """An evaluation of K nodes like the given part, to be filled."""
+    arrays = {name: None if (a := getattr(part, name)) is None else np.empty((*a.shape[:-1], K - shorter)) for name, shorter in _ARRAYS.items()}
+    return replace(part, **arrays)
 
 
 def _cut(point: Point, first: int, end: int) -> Point:
     turns = None if point.turns is None else point.turns[:, first:end]
     intervals = slice(first, end - 1)
     return replace(
-        point, q=point.q[:, first:end], multipliers=point.multipliers[:, first:end], control=point.control[:, intervals], applied=point.applied[:, intervals], turns=turns
+        point,
+        q=point.q[:, first:end],
+        multipliers=point.multipliers[:, first:end],
+        control=point.control[:, intervals],
+        applied=point.applied[:, intervals],
+        turns=turns,
     )
-
-
-def _joined(parts: list[Evaluation]) -> Evaluation:
-    """Chunks overlap by two nodes: quantities at inner nodes are joined as they are, those at all nodes without the overlap."""
-
-    def inner(name: str) -> Any:
-        arrays = [getattr(p, name) for p in parts]
-        return None if arrays[0] is None else np.concatenate(arrays, axis=-1)
-
-    def nodes(name: str) -> Any:
-        arrays = [getattr(p, name) for p in parts]
-        return None if arrays[0] is None else np.concatenate([*(a[..., :-2] for a in arrays[:-1]), arrays[-1]], axis=-1)
-
-    def intervals(name: str) -> Any:
-        arrays = [getattr(p, name) for p in parts]
-        return None if arrays[0] is None else np.concatenate([*(a[..., :-1] for a in arrays[:-1]), arrays[-1]], axis=-1)
-
-    first = parts[0]
-    return Evaluation(
-        inner("residual"), nodes("constraint"), first.rows, first.columns, inner("minus"), inner("zero"), inner("plus"),
-        first.gradient_rows, first.gradient_columns, nodes("gradient"), intervals("control"),
-    )  # fmt: skip
 
 
 def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool) -> Evaluation:
@@ -94,7 +97,7 @@ def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, deriva
     assembly.bushings(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     assembly.joint_forces(plan, numbers, point, f, sums, out)
-    project(plan, f.T, sums, out)
+    project(plan, f.H, f.T, sums, out)
     if structure.coordinates == TREE:
         assembly.add_tree_forces(plan, out)
     return out

@@ -75,7 +75,7 @@ def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0
 
 
 def zero_coordinates(structure: Structure, numbers: Numbers) -> np.ndarray:
-    """All joints of the tree at their reference, rotations at identity."""
+    """All joints of the tree at their reference, balls at identity, free joints where their spring is relaxed (the pose in the file)."""
     q = np.zeros(structure.nq)
     for i, unit in enumerate(structure.units):
         start = structure.q_start[i]
@@ -83,8 +83,9 @@ def zero_coordinates(structure: Structure, numbers: Numbers) -> np.ndarray:
             q[start] = numbers.reference[i]
         elif POSITIONS[unit.kind] == 4:
             q[start] = 1.0
-        elif POSITIONS[unit.kind] == 7:
-            q[start + 3] = 1.0
+        elif POSITIONS[unit.kind] == 7 and unit.joint is not None:
+            q[start : start + 3] = unit.joint.spring_position
+            q[start + 3 : start + 7] = al.quaternion_normalised(unit.joint.spring_orientation)
     return q
 
 
@@ -163,7 +164,7 @@ def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) 
     if len(joints):
         Q, _ = np.linalg.qr(joints.T)
         rows = rows - (rows @ Q) @ Q.T
-    _, R, pivot = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
+    _, R, pivot = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
     diagonal = np.abs(np.diag(R))
     scale = max(float(np.abs(G[loops]).max()), 1e-300)
     rank = int((diagonal > DEPENDENT * scale).sum())

@@ -61,11 +61,14 @@ def workers() -> ThreadPoolExecutor:
 def run(kernel: Callable[..., jax.Array], arrays: list[np.ndarray], shared: tuple[Any, ...] = ()) -> np.ndarray:
     """Apply a tiled kernel to arrays (components, count): (outputs, count). `shared` are scalars or small vectors common to all columns."""
     count = arrays[0].shape[1]
-    tiles = [[a[:, i : i + TILE] for a in arrays] for i in range(0, count, TILE)]
-    results = [kernel(*(_padded(a) for a in tile), *shared) for tile in tiles]
-    if len(results) == 1:
-        return np.asarray(results[0])[:, :count]
-    return np.concatenate([np.asarray(r) for r in results], axis=1)[:, :count]
+    out = None
+    for i in range(0, count, TILE):
+        result = np.asarray(kernel(*(_padded(a[:, i : i + TILE]) for a in arrays), *shared))
+        if out is None:
+            out = np.empty((result.shape[0], count))
+        out[:, i : i + TILE] = result[:, : count - i]
+    assert out is not None
+    return out
 
 
 def _padded(a: np.ndarray) -> np.ndarray:
@@ -108,3 +111,28 @@ def body_regressor(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h
     a, b = body.regressor(left, right, (g[0], g[1], g[2]), h)
     ga, gb = body.gravity_columns(left, tuple(ten), h), body.gravity_columns(right, tuple(ten), h)
     return jnp.stack([x for part in (a, b, ga, gb) for column in part for x in column])
+
+
+@jax.jit
+def project_blocks(B: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
+    """36 rows: `T_row' B T_column` for two free links of poses `row` and `column`.
+
+    The dofs of a free link (three translations, three turns about its own axes) have the twists `T = [[0, R], [1, S]]`, `S = [o]x R`, so with
+    `B T_column = [[X1, X2], [Y1, Y2]]` the product is `[[Y1, Y2], [R'(X1 - o x Y1), R'(X2 - o x Y2)]]`.
+    """
+    b = tuple(tuple(B[6 * i + j] for j in range(6)) for i in range(6))
+    ww, wv = tuple(r[:3] for r in b[:3]), tuple(r[3:] for r in b[:3])
+    vw, vv = tuple(r[:3] for r in b[3:]), tuple(r[3:] for r in b[3:])
+    Hr, Hc = _pose(row), _pose(column)
+    Rc, oc = al.rotation_part(Hc), al.origin(Hc)
+    Sc = al.transpose(tuple(al.cross(oc, axis) for axis in al.transpose(Rc)))
+    X2 = tuple(al.add(x, y) for x, y in zip(al.matmul(ww, Rc), al.matmul(wv, Sc), strict=True))
+    Y2 = tuple(al.add(x, y) for x, y in zip(al.matmul(vw, Rc), al.matmul(vv, Sc), strict=True))
+    turn, o = al.transpose(al.rotation_part(Hr)), al.origin(Hr)
+
+    def about(X: tuple, Y: tuple) -> tuple:
+        moved = al.transpose(tuple(al.sub(x, al.cross(o, y)) for x, y in zip(al.transpose(X), al.transpose(Y), strict=True)))
+        return al.matmul(turn, moved)
+
+    lower = tuple((*x, *y) for x, y in zip(about(wv, vv), about(X2, Y2), strict=True))
+    return jnp.stack(_flat((*((*x, *y) for x, y in zip(vv, Y2, strict=True)), *lower)))

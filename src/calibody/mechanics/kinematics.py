@@ -52,7 +52,9 @@ def layout_of(structure: Structure) -> Layout:
     frame, component, rotational = [], [], []
     for i, unit in enumerate(structure.units):
         if unit.kind in (HINGE, SLIDE):
-            frame.append(i), component.append(-1), rotational.append(unit.kind == HINGE)
+            frame.append(i)
+            component.append(-1)
+            rotational.append(unit.kind == HINGE)
         elif unit.kind == BALL:
             frame += [i] * 3
             component += [0, 1, 2]
@@ -135,7 +137,7 @@ def poses(structure: Structure, geometry: Geometry, q: Any) -> Any:
             motion = joint_motion(kind, coordinates, axis, anchor, _like(geometry.reference[units], batch))  # type: ignore[arg-type]
             local = al.compose(placement, motion)
         parts.append(al.pack_pose(local))
-    H = lib.concatenate(parts, axis=2)[:, :, layout.order]
+    H = lib.concatenate(parts, axis=2)[:, :, layout.order] if parts else lib.zeros((3, 4, 0, *shape))
     world = lib.broadcast_to(lib.asarray(np.eye(3, 4)).reshape((3, 4, 1) + (1,) * batch), (3, 4, 1, *shape))
     H = lib.concatenate([H, world], axis=2)
     for jump in structure.jumps:

@@ -114,21 +114,25 @@ class Plan:
         return np.array([len(d) > 0 for d in self.structure.dofs_above])
 
     @cached_property
-    def blocks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`free` only: row link and column link of every 6x6 block, within links first, and (6, 6, blocks) -> pair."""
-        s = self.structure
-        own = [(i, i) for i in range(s.n) if self.moving[i]]
+    def blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """`free` only: row link and column link of every 6x6 block, blocks within links first."""
+        own = [(i, i) for i in range(self.structure.n) if self.moving[i]]
         rows, columns = np.array([*own, *self.cross], dtype=np.int64).T
-        first = s.v_start[:-1]
-        six = np.arange(6)
-        where = self.index[(first[rows] + six[:, None])[:, None, :], (first[columns] + six[:, None])[None, :, :]]
-        return rows, columns, where
+        return rows, columns
 
     @cached_property
     def index(self) -> np.ndarray:
-        """(nv, nv): where the pair (j, i) stands, -1 where there is none."""
+        """(nv, nv): where the pair (j, i) stands, -1 where there is none.
+
+        In `free` entry (r, c) of block b is pair (6 r + c) * blocks + b: the order in which the kernel returns them.
+        """
         s = self.structure
         index = np.full((s.nv, s.nv), -1, dtype=np.int64)
+        if s.coordinates != TREE:
+            rows, columns = (s.v_start[:-1][x] for x in self.blocks)
+            six = np.arange(6)
+            index[rows + six[:, None, None], columns + six[None, :, None]] = np.arange(36 * len(rows)).reshape(6, 6, -1)
+            return index
         for j in range(s.nv):
             width = int(s.dof_end[j]) - j
             index[j, j : j + width] = self.upper[j] + np.arange(width)

@@ -65,5 +65,3 @@ class Evaluation:
         assert self.gradient is not None and self.gradient_rows is not None and self.gradient_columns is not None
         G[self.gradient_rows, self.gradient_columns] = self.gradient[:, node]
         return G
-
-

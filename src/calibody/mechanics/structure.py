@@ -416,9 +416,7 @@ def _law_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.nda
     return law, ball_law, reference
 
 
-def _row_numbers(
-    structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _row_numbers(structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Local points and directions of every constraint row."""
     unit_of = {(f"joint.{u.joint.name}" if u.joint is not None else f"body.{u.body.name}"): i for i, u in enumerate(structure.tree_units)}
     loops = {f"loop.{lp.name}": lp for lp in model.loops}

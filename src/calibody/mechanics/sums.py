@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from calibody.mechanics import kernels
 from calibody.mechanics.plan import Plan
 from calibody.mechanics.point import Evaluation
 from calibody.mechanics.structure import BALL, FREE, TREE
@@ -57,8 +56,8 @@ class Sums:
         self.opposite(parent, child, parent, offset, blocks)
 
 
-def project(plan: Plan, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
-    """`r_j = t_j . Wc_j` and its derivatives; T is (6, nv, K)."""
+def project(plan: Plan, H: np.ndarray, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
+    """`r_j = t_j . Wc_j` and its derivatives; H is (3, 4, n + 1, K), T is (6, nv, K)."""
     s = plan.structure
     composite(s.parent, sums.wrench)
     Tk = T[:, :, 1:-1]
@@ -67,8 +66,11 @@ def project(plan: Plan, T: np.ndarray, sums: Sums, out: Evaluation) -> None:
     if not sums.derivatives:
         return
     carried = _carried(Tk, W)
-    results = [np.zeros((len(out.rows), out.residual.shape[1])) for _ in range(3)]
-    (_project_tree if s.coordinates == TREE else _project_free)(plan, T, carried, sums, results)
+    if s.coordinates == TREE:
+        results = [np.zeros((len(out.rows), out.residual.shape[1])) for _ in range(3)]
+        _project_tree(plan, T, carried, sums, results)
+    else:
+        results = _project_free(plan, H, T, carried, sums)
     out.minus, out.zero, out.plus = results
 
 
@@ -123,24 +125,19 @@ def _add_own_axes(plan: Plan, T: np.ndarray, carried: np.ndarray, zero: np.ndarr
                 zero[plan.index[j, i]] += np.einsum("am,am->m", T[:, i], carried[:, j])
 
 
-def _project_free(plan: Plan, T: np.ndarray, carried: np.ndarray, sums: Sums, results: list[np.ndarray]) -> None:
-    """Every moving link has six dofs of its own, so all blocks have one shape and are done together."""
+def _project_free(plan: Plan, H: np.ndarray, T: np.ndarray, carried: np.ndarray, sums: Sums) -> list[np.ndarray]:
+    """Every moving link has six dofs of its own, so all blocks have one shape and go through one kernel."""
     s = plan.structure
-    rows, columns, where = plan.blocks
+    rows, columns = plan.blocks
     own = int(plan.moving.sum())
-    links = rows[:own]
-    first = s.v_start[:-1]
-    six = np.arange(6)[:, None]
-
-    def of(array: Any, which: np.ndarray) -> np.ndarray:
-        return array[:, first[which] + six]  # (6, 6 dofs, links, nodes)
-
-    Tk = T[:, :, 1:-1]
-    row_twists = of(Tk, rows)
+    M = carried.shape[2]
+    row_poses = H[:, :, rows, 1:-1].reshape(12, -1)
+    results = []
     for offset in range(3):
-        B = np.concatenate([sums.own[offset][:, :, links], sums.cross[offset]], axis=2)
-        X = np.einsum("abcm,bicm->aicm", B, of(T[:, :, NODES[offset]], columns))
-        block = np.einsum("ajcm,aicm->jicm", row_twists, X)
-        if offset == 1:  # the rotational axes turn with the link
-            block[3:, :, :own] += np.einsum("aicm,ajcm->jicm", of(Tk, links), of(carried, links)[:, 3:])
-        results[offset][where] = block
+        B = np.concatenate([sums.own[offset][:, :, rows[:own]], sums.cross[offset]], axis=2).reshape(36, -1)
+        column_poses = H[:, :, columns, NODES[offset]].reshape(12, -1)
+        results.append(kernels.run(kernels.project_blocks, [B, row_poses, column_poses]).reshape(-1, M))
+    dofs = s.v_start[:-1][rows[:own]] + np.arange(6)[:, None]
+    blocks = results[1].reshape(6, 6, len(rows), M)
+    blocks[3:, :, :own] += np.einsum("aicm,ajcm->jicm", T[:, dofs, 1:-1], carried[:, dofs[3:]])  # the rotational axes turn with the link
+    return results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,15 @@ class Model:
     """
 
     name: str = "model"
-    bodies: tuple[Body, ...] = ()
-    joints: tuple[Joint, ...] = ()
-    loops: tuple[Loop, ...] = ()
-    springs: tuple[Spring, ...] = ()
-    bushings: tuple[Bushing, ...] = ()
-    actuators: tuple[Actuator, ...] = ()
-    sites: tuple[Site, ...] = ()
-    sensors: tuple[Sensor, ...] = ()
-    geometries: tuple[Geometry, ...] = ()
+    bodies: Sequence[Body] = ()
+    joints: Sequence[Joint] = ()
+    loops: Sequence[Loop] = ()
+    springs: Sequence[Spring] = ()
+    bushings: Sequence[Bushing] = ()
+    actuators: Sequence[Actuator] = ()
+    sites: Sequence[Site] = ()
+    sensors: Sequence[Sensor] = ()
+    geometries: Sequence[Geometry] = ()
     world: World = World()
     notes: tuple[str, ...] = ()
     source: Any = dataclasses.field(default=None, compare=False, repr=False)

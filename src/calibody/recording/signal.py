@@ -35,7 +35,9 @@ class Signal:
             raise CalibodyError(f"{self.name} contains a number that is not finite; remove or fill the gaps first.")
         if (np.diff(times) <= 0).any():
             k = int(np.argmax(np.diff(times) <= 0))
-            raise CalibodyError(f"{self.name}: its clock does not increase at sample {k + 1} ({times[k]:g} s, then {times[k + 1]:g} s); sort or mend the times.")
+            raise CalibodyError(
+                f"{self.name}: its clock does not increase at sample {k + 1} ({times[k]:g} s, then {times[k + 1]:g} s); sort or mend the times."
+            )
         if self.hold not in HOLDS:
             raise CalibodyError(f'{self.name}: hold = "{self.hold}"; give "zero" or "linear".')
         object.__setattr__(self, "times", times)

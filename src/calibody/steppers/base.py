@@ -35,7 +35,5 @@ class AbstractStepper(ABC):
     """Turns a start and drives into a trajectory. Concrete steppers are frozen dataclasses whose fields are their settings."""
 
     @abstractmethod
-    def run(
-        self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray
-    ) -> Trajectory:
+    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
         """Steps from `start`; control (actuators, n), applied (tree velocities, n); `active` marks the constraint rows that are kept."""

@@ -85,7 +85,7 @@ def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bo
     return signal.means(edges, delay)
 
 
-def _function_means(path: str, function: Callable[[float], float], edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:
+def _function_means(path: str, function: Callable[[float], Any], edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:
     widths = np.diff(edges)
     total = np.zeros(len(widths))
     for place, weight in GAUSS:

@@ -11,8 +11,7 @@ import numpy as np
 
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import body as body_element
-from calibody.mechanics.elements import bushing, law, spring
+from calibody.mechanics.elements import body as body_element, bushing, law, spring
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import COUPLING, LAW, Numbers, Structure
@@ -46,8 +45,10 @@ class Motion:
     """(nv,) rates of `structure` at the start."""
     joint_rate: np.ndarray = field(repr=False)
     """Rates of the joints at the start, in the order of the tree."""
+    active: np.ndarray = field(repr=False)
+    """(nc,) 1 for constraint rows that were kept, 0 for those that depend on others."""
     iterations: int
-    """Newton iterations of all steps."""
+    """Evaluations of the equations of motion in all steps."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -76,22 +77,22 @@ class Motion:
         return Point(self.q, self.multipliers, self.control, self.applied, self.h, self.delta, self.turns)
 
     @cached_property
-    def _frames(self) -> Frames:
+    def frames(self) -> Frames:
         return assembly.frames(self.structure, self.numbers, self.point)
 
     @cached_property
     def _H(self) -> np.ndarray:
-        return self._frames.H[..., :-1]
+        return self.frames.H[..., :-1]
 
     @cached_property
     def _rates(self) -> np.ndarray:
         """(scalar coordinates, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
-        rho = np.diff(self._frames.s, axis=1) / self.h
+        rho = np.diff(self.frames.s, axis=1) / self.h
         start = self.joint_rate[plan_of(self.structure).coordinate_dof][:, None]
         return np.concatenate([start, 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1)
 
     def _ball_rates(self, k: int) -> np.ndarray:
-        R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self._frames, k)
+        R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self.frames, k)
         left, right = (tuple(tuple(x[nodes] for x in row) for row in R) for nodes in (slice(0, -1), slice(1, None)))
         rho = np.stack(al.matrix_log(al.matmul(al.transpose(left), right))) / self.h
         dof = plan_of(self.structure).ball_dof[k]
@@ -116,16 +117,16 @@ class Motion:
         if quantity == "force":
             return self._drive_force(scalars, ball)
         if quantity in ("angle", "orientation") and ball is not None:
-            R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self._frames, ball)
+            R = assembly.relative_rotation(plan_of(self.structure), self.numbers, self.frames, ball)
             matrices = np.array(R)[..., :-1].transpose(2, 0, 1)
             quaternions = np.array([al.matrix_quaternion(m) for m in matrices])
             return quaternions if quantity == "orientation" else np.stack(al.quaternion_log(tuple(quaternions.T))).T  # type: ignore[arg-type]
-        return _scalar_or_vector(self._frames.s[scalars, :-1])
+        return _scalar_or_vector(self.frames.s[scalars, :-1])
 
     def _drive_force(self, scalars: list[int], ball: int | None) -> np.ndarray:
         """Forces of actuators and applied forces at the nodes: the mean of the two intervals that meet there."""
         plan = plan_of(self.structure)
-        sm, rho = assembly.interval_rates(self._frames, self.h)
+        sm, rho = assembly.interval_rates(self.frames, self.h)
         rows = []
         for c in scalars:
             total = self.applied[plan.coordinate_dof[c]].copy()
@@ -161,7 +162,7 @@ class Motion:
         if quantity == "":
             return self.control[a].copy()
         c = plan_of(self.structure).actuator_coordinate[a]
-        sm, rho = assembly.interval_rates(self._frames, self.h)
+        sm, rho = assembly.interval_rates(self.frames, self.h)
         force = law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
         return _at_nodes(force[None])[0]
 
@@ -178,7 +179,7 @@ class Motion:
 
         `W_k/h` at the inner nodes; the start, which has one neighbour only, is extrapolated from the two nodes after it.
         """
-        s, plan, f = self.structure, plan_of(self.structure), self._frames
+        s, plan, f = self.structure, plan_of(self.structure), self.frames
         loops = np.array([owner.startswith("loop.") for owner in s.row_owners], dtype=bool)
         point = replace(self.point, multipliers=np.where(loops[:, None], self.multipliers, 0.0))
         sums = Sums(plan, self.q.shape[1] - 2, False)
@@ -203,7 +204,7 @@ class Motion:
     @cached_property
     def kinetic_energy(self) -> np.ndarray:
         """`tr(Hdot E Hdot')/2` with `Hdot` the central difference (the given rates at the start), plus armatures [J]."""
-        f = self._frames
+        f = self.frames
         out = np.zeros(self.q.shape[1] - 1)
         for i in plan_of(self.structure).massive:
             E = np.array(body_element.matrix(self.numbers.inertia[:, i]))
@@ -223,7 +224,7 @@ class Motion:
     def potential_energy(self) -> np.ndarray:
         """Gravity, joint springs, point springs and the symmetric part of bushings [J]."""
         plan, numbers = plan_of(self.structure), self.numbers
-        f = self._frames
+        f = self.frames
         out = np.zeros(self.q.shape[1] - 1)
         for i in plan.massive:
             E = np.array(body_element.matrix(numbers.inertia[:, i]))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calibody.errors import SimulationError, nearest
 from calibody.mechanics import assembly, host
+from calibody.mechanics.kinematics import difference, retract
+from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.steppers.base import AbstractStepper
@@ -45,6 +48,8 @@ def simulate(
     method = _stepper(stepper)
     structure = Structure.build(model, coordinates)
     numbers = Numbers.of(structure)
+    if not structure.nv:
+        raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
     start, tree = start_of(structure, numbers, initial or {}, projection, size)
@@ -57,7 +62,7 @@ def simulate(
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
     motion = Motion(
         model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
-        getattr(method, "friction_rate", 1e-3), start.v, tree_start.v, trajectory.iterations, (*model.notes, *notes),
+        getattr(method, "friction_rate", 1e-3), start.v, tree_start.v, active.astype(float), trajectory.iterations, (*model.notes, *notes),
     )  # fmt: skip
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)
@@ -72,7 +77,9 @@ def _steps(duration: float, h: float) -> tuple[int, float]:
             raise SimulationError(f"{name} = {value!r}; give a number of seconds above zero.")
     n = round(duration / h)
     if n < 1 or abs(n * h - duration) > 1e-6 * duration:
-        raise SimulationError(f"duration = {duration:g} s is not a whole number of steps h = {h:g} s; give for instance h = {duration / max(1, math.ceil(duration / h)):g}.")
+        raise SimulationError(
+            f"duration = {duration:g} s is not a whole number of steps h = {h:g} s; give for instance h = {duration / max(1, math.ceil(duration / h)):g}."
+        )
     if n > MAXIMAL_STEPS:
         raise SimulationError(f"{duration:g} s in steps of {h:g} s are {n} steps; at most {MAXIMAL_STEPS} fit, give a larger h or a shorter duration.")
     return n, duration / n
@@ -88,13 +95,13 @@ def _stepper(stepper: str | AbstractStepper) -> AbstractStepper:
 
 def _check_masses(structure: Structure, numbers: Numbers) -> None:
     """Every joint must move some inertia, or its acceleration is undetermined."""
-    tree = structure if structure.coordinates == TREE else None
     for c in structure.scalar_coordinates:
         joint = structure.model.joint(c.joint)
         carried = [i for i in range(len(structure.tree_units)) if _hangs_on(structure, i, c.unit)]
         if not any(numbers.inertia[9, i] > 0.0 or np.any(numbers.inertia[:, i]) for i in carried) and joint.armature == 0.0:
-            raise SimulationError(f"joint.{joint.name} moves no mass and has no armature, so its motion is not determined; give body.{joint.body} a mass, or the joint an armature.")
-    del tree
+            raise SimulationError(
+                f"joint.{joint.name} moves no mass and has no armature, so its motion is not determined; give body.{joint.body} a mass, or the joint an armature."
+            )
 
 
 def _hangs_on(structure: Structure, link: int, unit: int) -> bool:
@@ -120,9 +127,9 @@ def _rows(structure: Structure, numbers: Numbers, q: np.ndarray) -> tuple[np.nda
 def _turns(structure: Structure, numbers: Numbers, q: np.ndarray, s: np.ndarray) -> np.ndarray:
     """Whole turns along the motion, starting at the given coordinates."""
     turns = assembly.turns_along(structure, numbers, q)
-    plan_angle = assembly.measured(assembly.plan_of(structure), numbers, host.configuration(structure, numbers, q[:, 0]).frames.H, np.zeros((len(s), 3)))[0][:, 0]
+    plan_angle = assembly.measured(plan_of(structure), numbers, host.configuration(structure, numbers, q[:, 0]).frames.H, np.zeros((len(s), 3)))[0][:, 0]
     whole = 2.0 * np.pi * np.round((s - plan_angle) / (2.0 * np.pi))
-    return turns + np.where(assembly.plan_of(structure).rotational, whole, 0.0)[:, None]
+    return turns + np.where(plan_of(structure).rotational, whole, 0.0)[:, None]
 
 
 def _failed(sentence: str, motion: Motion) -> SimulationError:
@@ -133,10 +140,6 @@ def _failed(sentence: str, motion: Motion) -> SimulationError:
 
 def _extended(motion: Motion) -> Motion:
     """Repeat the last displacement, so that the last node has two neighbours."""
-    from dataclasses import replace
-
-    from calibody.mechanics.kinematics import difference, retract
-
     last = difference(motion.structure, motion.q[:, -1:], motion.q[:, -2:-1])
     q = np.concatenate([motion.q, retract(motion.structure, motion.q[:, -1:], last)], axis=1)
     turns = None if motion.turns is None else assembly.turns_along(motion.structure, motion.numbers, q) + motion.turns[:, :1]

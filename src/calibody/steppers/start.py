@@ -52,7 +52,9 @@ def _put(tree: Structure, guess: _Guess, path: str, value: Any) -> None:
     if channel.kind == "body":
         unit = next((i for i, u in enumerate(tree.units) if u.last and u.body.name == channel.name and u.kind == FREE), None)
         if unit is None or channel.quantity not in ("position", "pose", "angle"):
-            raise SimulationError(f'The initial value of "{path}" cannot be set: only the position, pose or angle of a body with a free joint can; give the joints instead.')
+            raise SimulationError(
+                f'The initial value of "{path}" cannot be set: only the position, pose or angle of a body with a free joint can; give the joints instead.'
+            )
     elif channel.kind == "joint" and channel.quantity in ("angle", "position", "orientation", "rate"):
         unit = next(i for i, u in enumerate(tree.units) if u.joint is not None and u.joint.name == channel.name)
     else:
@@ -121,6 +123,3 @@ def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any],
 
 def _without_compliance(structure: Structure) -> Any:
     return structure.model.replace({f"joint.{j.name}.compliance": 0.0 for j in structure.model.joints if j.compliance})
-
-
-

@@ -403,7 +403,9 @@ class Program:
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         impulse = c * state.multipliers
         no, one = jnp.zeros((), bool), jnp.ones(())
-        start = _Trial(state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p)
+        start = _Trial(
+            state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p
+        )
         end = jax.lax.while_loop(unfinished, iterate, start)
         finite = jnp.all(jnp.isfinite(end.node.q)) & jnp.all(jnp.isfinite(end.at_node))
         turned = _largest_turn(state.node.H, end.node.H) >= 1.0

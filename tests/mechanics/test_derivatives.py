@@ -1,0 +1,206 @@
+"""Every derivative of the discrete equations against central differences, in `tree` and in `free`, on a mechanism with every element type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import calibody as cb
+from calibody.mechanics import assembly, equations
+from calibody.mechanics.equations import evaluate
+from calibody.mechanics.kinematics import Geometry, bracket, difference, poses, retract, twists
+from calibody.mechanics.parameters import columns
+from calibody.mechanics.point import Point
+from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
+
+NODES = 5
+RELATIVE = 1e-6
+
+
+def everything() -> cb.Model:
+    """A tree with all joint kinds, several joints on one body, a fixed body, all loops, forces and actuators."""
+    rng = np.random.default_rng(7)
+    inertia = (1.0, 1.2, 0.9, 0.05, 0.02, 0.03)
+
+    def stiff() -> tuple[float, ...]:
+        return tuple(float(x) for x in rng.normal(size=36))
+
+    return cb.Model(
+        bodies=[
+            cb.Body("a", mass=1, com=(0, 0.1, -0.5), inertia=inertia, position=(0.1, 0.2, 0.3)),
+            cb.Body("b", "a", mass=1.3, com=(0.1, 0.2, 0.3), inertia=inertia, position=(0, 0.1, -1), orientation=(0.9, 0.1, 0.2, 0.3)),
+            cb.Body("c", "a", mass=0.7, com=(0.1, 0, 0.2), inertia=inertia, position=(0.5, 0, 0)),
+            cb.Body("d", "b", mass=0.7, com=(0.1, 0, 0.2), inertia=inertia, position=(0.5, 0, 0)),
+            cb.Body("f", mass=1, inertia=inertia, com=(0.1, 0.1, 0)),
+            cb.Body("w", "a", mass=0.5, inertia=inertia, position=(0.2, 0.3, 0)),
+        ],
+        joints=[
+            cb.Joint("h1", "a", axis=(0, 1, 0), anchor=(0.1, 0, 0), damping=0.3, friction=0.2, stribeck=0.1, stiffness=2, springref=0.1, armature=0.1),
+            cb.Joint("s", "a", "slide", axis=(1, 1, 0), damping=0.1, friction=0.2, armature=0.3, stiffness=1),
+            cb.Joint("bl", "b", "ball", anchor=(0, 0.2, 0.3), damping=0.2, friction=0.1, stiffness=0.5, armature=0.2),
+            cb.Joint("h2", "c", axis=(1, 0.2, 0.3), damping=0.1),
+            cb.Joint("h3", "d", axis=(1, 0.2, -0.3), damping=0.1, reference=0.2),
+            cb.Joint("ff", "f", "free", damping=0.1, armature=0.1, stiffness=0.3),
+        ],
+        loops=[
+            cb.Loop("point", "point", "c", "d", anchor1=(0.1, 0.2, 0.3)),
+            cb.Loop("weld", "weld", "f", "b", anchor2=(0.1, 0.2, 0.3)),
+            cb.Loop("gear", "coupling", joint1="h2", joint2="h3", polynomial=(0.1, 0.5, 0.3, 0.2, 0.1)),
+            cb.Loop("held", "coupling", joint1="s", polynomial=(0.1, 0, 0, 0, 0)),
+        ],
+        springs=[
+            cb.Spring("between", "c", "f", point1=(0.1, 0.1, 0.1), stiffness=3, damping=0.5, rest_length=0.2),
+            cb.Spring("ground", "c", "world", stiffness=3, damping=0.5, rest_length=0.2),
+        ],
+        bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
+        actuators=[cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1), cb.Actuator("m2", "h1", gain=2)],
+        world=cb.World(tilt=(0.1, 0.05)),
+    )
+
+
+class Case:
+    """A random point of the equations: not a solution, so that every term counts."""
+
+    def __init__(self, coordinates: str) -> None:
+        rng = np.random.default_rng(11)
+        self.model = everything()
+        self.structure = s = Structure.build(self.model, coordinates)
+        self.numbers = Numbers.of(s)
+        q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
+        q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
+        applied = sum(VELOCITIES[u.kind] for u in s.tree_units)
+        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(2, NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3)
+        self.point = replace(point, turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
+        self.result = evaluate(s, self.numbers, self.point)
+
+    def values(self, **change: np.ndarray):
+        return evaluate(self.structure, self.numbers, replace(self.point, **change), derivatives=False)
+
+    def moved(self, dof: int, node: int, by: float) -> np.ndarray:
+        d = np.zeros((self.structure.nv, NODES))
+        d[dof, node] = by
+        return retract(self.structure, self.point.q, d)
+
+
+@pytest.fixture(scope="module", params=["tree", "free"])
+def case(request: pytest.FixtureRequest) -> Case:
+    return Case(request.param)
+
+
+def central(case: Case, node: int, offset: int, name: str, at: int) -> np.ndarray:
+    step = 1e-6
+    out = []
+    for dof in range(case.structure.nv):
+        high, low = (getattr(case.values(q=case.moved(dof, node + offset, s * step)), name)[:, at] for s in (1, -1))
+        out.append((high - low) / (2 * step))
+    return np.array(out).T
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_residual_by_coordinates(case: Case, offset: int) -> None:
+    node = 2
+    exact = case.result.dense(node - 1)[offset + 1]
+    found = central(case, node, offset, "residual", node - 1)
+    np.testing.assert_allclose(exact, found, atol=RELATIVE * np.abs(exact).max())
+
+
+def test_constraints_by_coordinates(case: Case) -> None:
+    exact = case.result.dense_gradient(2)
+    np.testing.assert_allclose(exact, central(case, 2, 0, "constraint", 2), atol=RELATIVE * np.abs(exact).max())
+
+
+def test_residual_by_multipliers(case: Case) -> None:
+    """-h G'. In `free` a coupling acts through the joint's axis, which is G' only where the joints hold: those rows are left to `tree`."""
+    s, G = case.structure, case.result.dense_gradient(2)
+    for row, owner in enumerate(s.row_owners):
+        if s.coordinates == "free" and owner in ("loop.gear", "loop.held"):
+            continue
+        multipliers = case.point.multipliers.copy()
+        multipliers[row, 2] += 1.0
+        change = case.values(multipliers=multipliers).residual[:, 1] - case.result.residual[:, 1]
+        np.testing.assert_allclose(change, -case.point.h * G[row], atol=1e-12)
+
+
+def test_residual_by_control(case: Case) -> None:
+    assert case.result.control is not None
+    from calibody.steppers.sensitivity import control_columns
+
+    for interval in (0, 1):
+        exact = control_columns(case.structure, assembly.frames(case.structure, case.numbers, case.point), case.result, 1, interval)
+        for a in range(2):
+            found = []
+            for sign in (1, -1):
+                control = case.point.control.copy()
+                control[a, interval] += sign * 1e-3
+                found.append(case.values(control=control).residual[:, 0])
+            np.testing.assert_allclose(exact[: case.structure.nv, a], (found[0] - found[1]) / 2e-3, atol=1e-10)
+
+
+def paths() -> list[str]:
+    """Every number of the model but Stribeck friction of joints that cannot have it."""
+    return [p for p in everything().parameters if p not in ("joint.bl.stribeck", "joint.ff.stribeck")]
+
+
+def test_every_parameter(case: Case) -> None:
+    """All numbers of the model by their paths; one whose neighbours are not allowed (a friction of zero) is tested from one side."""
+    names = paths()
+    assert len(names) > 400
+    exact = columns(case.structure, case.numbers, case.point, names)
+    step = 1e-5
+
+    def at(path: str, value: float):
+        return evaluate(case.structure, Numbers.of(case.structure, case.model.replace({path: value})), case.point, derivatives=False)
+
+    for k, path in enumerate(names):
+        value = case.model[path]
+        try:
+            low, span = at(path, value - step), 2 * step
+            tolerance = RELATIVE
+        except cb.ModelError:
+            low, span, tolerance = at(path, value), step, 1e-4
+        high = at(path, value + step)
+        for name in ("residual", "constraint"):
+            found, expected = (getattr(high, name) - getattr(low, name)) / span, getattr(exact, name)[k]
+            assert np.abs(found - expected).max(initial=0.0) <= tolerance * max(np.abs(found).max(initial=0.0), 1e-3), path
+
+
+def test_twists_and_their_brackets(case: Case) -> None:
+    s = case.structure
+    geometry = Geometry.of(s, case.numbers)
+    q = case.point.q[:, :1]
+    H = poses(s, geometry, q)
+    T = twists(s, geometry, H)
+    step = 1e-6
+    for i in range(s.nv):
+        d = np.zeros((s.nv, 1))
+        d[i] = step
+        high, low = (poses(s, geometry, retract(s, q, sign * d)) for sign in (1, -1))
+        dH, dT = (high - low) / (2 * step), (twists(s, geometry, high) - twists(s, geometry, low)) / (2 * step)
+        for link in range(s.n):
+            expected = np.zeros((3, 4, 1))
+            if i in s.dofs_above[link]:
+                expected = np.cross(T[:3, i, 0][:, None], H[:, :, link, 0], axis=0)[..., None]
+                expected[:, 3, 0] += T[3:, i, 0]
+            np.testing.assert_allclose(dH[:, :, link], expected, atol=1e-8)
+        for j in range(s.nv):
+            expected = bracket(T[:, i], T[:, j]) if s.follows[j, i] else np.zeros((6, 1))
+            np.testing.assert_allclose(dT[:, j], expected, atol=1e-8)
+
+
+def test_difference_undoes_retract(case: Case) -> None:
+    d = 0.3 * np.random.default_rng(3).normal(size=(case.structure.nv, NODES))
+    np.testing.assert_allclose(difference(case.structure, retract(case.structure, case.point.q, d), case.point.q), d, atol=1e-13)
+
+
+def test_chunks_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes are worked through in chunks on several threads: the result must not depend on it."""
+    s = case.structure
+    point = Point(*(np.tile(a, (1, 60)) for a in (case.point.q, case.point.multipliers)), *(np.tile(a, (1, 75)) for a in (case.point.control, case.point.applied)), 0.1, 0.3)
+    point = replace(point, q=point.q[:, :300], multipliers=point.multipliers[:, :300], control=point.control[:, :299], applied=point.applied[:, :299])
+    whole = evaluate(s, case.numbers, point)
+    monkeypatch.setattr(equations, "CHUNK", 1)
+    cut = evaluate(s, case.numbers, point)
+    for name in equations._ARRAYS:
+        np.testing.assert_allclose(getattr(cut, name), getattr(whole, name), atol=1e-11, err_msg=name)
