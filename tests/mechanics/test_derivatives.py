@@ -197,7 +197,12 @@ def test_difference_undoes_retract(case: Case) -> None:
 def test_chunks_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes are worked through in chunks on several threads: the result must not depend on it."""
     s = case.structure
-    point = Point(*(np.tile(a, (1, 60)) for a in (case.point.q, case.point.multipliers)), *(np.tile(a, (1, 75)) for a in (case.point.control, case.point.applied)), 0.1, 0.3)
+    point = Point(
+        *(np.tile(a, (1, 60)) for a in (case.point.q, case.point.multipliers)),
+        *(np.tile(a, (1, 75)) for a in (case.point.control, case.point.applied)),
+        0.1,
+        0.3,
+    )
     point = replace(point, q=point.q[:, :300], multipliers=point.multipliers[:, :300], control=point.control[:, :299], applied=point.applied[:, :299])
     whole = evaluate(s, case.numbers, point)
     monkeypatch.setattr(equations, "CHUNK", 1)

@@ -6,10 +6,9 @@ left out, and a comment at the top of the file names it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 

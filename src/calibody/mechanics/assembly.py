@@ -97,18 +97,41 @@ def body_inputs(plan: Plan, numbers: Numbers, f: Frames) -> list[np.ndarray]:
 
 
 def bodies(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
-    """Inertia and gravity: the one kernel heavy enough to be compiled."""
+    """Inertia and gravity. The blocks are put together from the kernel's terms as `elements/body.py` says."""
     links = plan.massive
     if not len(links):
         return
-    kernel = kernels.body_blocks if sums.derivatives else kernels.body_values
+    kernel = kernels.body_terms if sums.derivatives else kernels.body_values
     result = kernels.run(kernel, body_inputs(plan, numbers, f), (numbers.gravity, point.h)).reshape(-1, len(links), f.H.shape[3] - 1)
-    sums.wrench[:, links] += result[:6, :, 1:] + result[6:12, :, :-1]
-    if sums.derivatives:
-        LL, LR, RR = (result[12 + 36 * k : 48 + 36 * k].reshape(6, 6, len(links), -1) for k in range(3))
-        sums.own[0][:, :, links] += LR[..., :-1].transpose(1, 0, 2, 3)
-        sums.own[1][:, :, links] += LL[..., 1:] + RR[..., :-1]
-        sums.own[2][:, :, links] += LR[..., 1:]
+    W = result[:6, :, 1:] + result[6:12, :, :-1]
+    sums.wrench[:, links] += W
+    if not sums.derivatives:
+        return
+    left, right, cross, own = (result[12 + 9 * k : 21 + 9 * k].reshape(3, 3, len(links), -1) for k in range(4))
+    cL, cR = result[48:51] / point.h, result[51:54] / point.h
+    mass = (numbers.inertia[9, links] / point.h)[:, None]
+    ww = (_identity(cross) - cross.swapaxes(0, 1)) / point.h
+    _fill(sums.own[0], links, ww[..., :-1].swapaxes(0, 1), cR[..., :-1], -cL[..., :-1], mass)
+    _fill(sums.own[2], links, ww[..., 1:], cL[..., 1:], -cR[..., 1:], mass)
+    turned, N = left[..., 1:] + right[..., :-1], own[..., 1:]
+    ww = turned - _identity(turned) - (2.0 / point.h) * (_identity(N) - N)
+    _fill(sums.own[1], links, ww, -2.0 * cL[..., 1:] - W[3:], 2.0 * cL[..., 1:], -2.0 * mass)
+
+
+def _identity(M: np.ndarray) -> np.ndarray:
+    """`tr(M) 1` for (3, 3, ...) matrices."""
+    return (M[0, 0] + M[1, 1] + M[2, 2]) * np.eye(3).reshape(3, 3, *(1,) * (M.ndim - 2))
+
+
+def _fill(target: np.ndarray, links: np.ndarray, ww: np.ndarray, wv: np.ndarray, vw: np.ndarray, vv: np.ndarray) -> None:
+    """Add the blocks `[[ww, [wv]x], [[vw]x, vv 1]]` to links."""
+    target[:3, :3, links] += ww
+    for row, column, a in ((0, 3, wv), (3, 0, vw)):
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # [a]x: -a_k at (i, j), +a_k at (j, i)
+            target[row + i, column + j, links] -= a[k]
+            target[row + j, column + i, links] += a[k]
+    for i in range(3):
+        target[3 + i, 3 + i, links] += vv
 
 
 def springs(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from calibody.errors import SimulationError
 from calibody.mechanics import assembly
@@ -159,6 +158,8 @@ def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) 
     loops = np.array([owner.startswith("loop.") for owner in structure.row_owners]) & (softness[0] == 0.0)
     if not loops.any():
         return keep
+    import scipy.linalg  # here, because importing it takes as long as everything else of a small evaluation
+
     rows = G[loops]
     joints = G[~loops & (softness[0] == 0.0)]
     if len(joints):

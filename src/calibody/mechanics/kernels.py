@@ -89,13 +89,10 @@ def _flat(block: tuple) -> list:
 
 
 @jax.jit
-def body_blocks(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
-    """12 + 108 rows: wrenches at L and R, blocks L by L, L by R, R by R."""
-    left, right, e = _pose(HL), _pose(HR), tuple(ten)
-    gravity = (g[0], g[1], g[2])
-    wl, wr = body.interval(left, right, e, gravity, h)
-    blocks = body.interval_blocks(left, right, e, gravity, h)
-    return jnp.stack([*wl, *wr, *(x for b in blocks for x in _flat(b))])
+def body_terms(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+    """12 + 36 + 6 rows: `body.interval_terms`."""
+    wl, wr, *moments, a, b = body.interval_terms(_pose(HL), _pose(HR), tuple(ten), (g[0], g[1], g[2]), h)
+    return jnp.stack([*wl, *wr, *(x for m in moments for x in _flat(m)), *a, *b])
 
 
 @jax.jit

@@ -140,10 +140,24 @@ def poses(structure: Structure, geometry: Geometry, q: Any) -> Any:
     H = lib.concatenate(parts, axis=2)[:, :, layout.order] if parts else lib.zeros((3, 4, 0, *shape))
     world = lib.broadcast_to(lib.asarray(np.eye(3, 4)).reshape((3, 4, 1) + (1,) * batch), (3, 4, 1, *shape))
     H = lib.concatenate([H, world], axis=2)
-    for jump in structure.jumps:
-        above = lib.take(H, np.append(jump, structure.n), axis=2)
-        H = al.pack_pose(al.compose(al.unpack_pose(above), al.unpack_pose(H)))
-    return H
+    return _composed(H, np.array([np.append(j, structure.n) for j in structure.jumps], dtype=np.int32))
+
+
+def _composed(H: Any, jumps: np.ndarray) -> Any:
+    """Pointer doubling over the rounds (rounds, n + 1); a loop in the compiled program too, so that it does not grow with the depth."""
+    lib = al.library(H)
+
+    def doubled(H: Any, jump: Any) -> Any:
+        return al.pack_pose(al.compose(al.unpack_pose(lib.take(H, jump, axis=2)), al.unpack_pose(H)))
+
+    if lib is np or len(jumps) < 2:
+        for jump in jumps:
+            H = doubled(H, jump)
+        return H
+    import jax
+
+    table = lib.asarray(jumps)
+    return jax.lax.fori_loop(0, len(jumps), lambda r, H: doubled(H, table[r]), H)
 
 
 def twists(structure: Structure, geometry: Geometry, H: Any) -> Any:

@@ -8,6 +8,10 @@ The wrench of `Y` at the pose `H` is `(sum_c H_c x Y_c, Y_4)`. Its derivatives n
         (twist of B, by which E's natural velocity changes) -> (wrench at A);   N(B, A) = N(A, B)'
     D(H, Y) = [[H Y' - tr(H Y') 1, -[y]x], [0, 0]]
         the change of the wrench when the pose at which it is pulled back moves and Y stays
+
+so that at node k, with Y the sum of what its two intervals contribute there,
+
+    dW/d(twist at k+1) = N(H_k, H_(k+1))/h,   at k-1: its like from the interval before, transposed,   at k: -2 N(H_k, H_k)/h + D(H_k, Y)
 """
 
 from __future__ import annotations
@@ -56,16 +60,6 @@ def mixed(A: al.Pose, B: al.Pose, E: tuple) -> Block:
     return _assemble(ww, _skew(a), _skew(b, -1.0), ((m, zero, zero), (zero, m, zero), (zero, zero, m)))  # type: ignore[arg-type]
 
 
-def turned(H: al.Pose, Y: tuple) -> Block:
-    """`D(H, Y)`."""
-    M = al.matmul(H, al.transpose(Y))
-    trace = M[0][0] + M[1][1] + M[2][2]
-    ww = tuple(tuple(M[i][j] - trace if i == j else M[i][j] for j in range(3)) for i in range(3))
-    zero = 0.0 * trace
-    zeros = ((zero,) * 3,) * 3
-    return _assemble(ww, _skew(al.transpose(Y)[3], -1.0), zeros, zeros)
-
-
 def natural(HL: al.Pose, HR: al.Pose, E: tuple, g: tuple, h: Any) -> tuple[tuple, tuple]:
     """`Y_L` and `Y_R`."""
     V = tuple(tuple((r - left) / h for left, r in zip(a, b, strict=True)) for a, b in zip(HL, HR, strict=True))
@@ -82,16 +76,13 @@ def interval(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tuple[tupl
     return wrench(HL, YL), wrench(HR, YR)
 
 
-def interval_blocks(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tuple[Block, Block, Block]:
-    """Derivatives: wrench at L by L, wrench at L by R (its transpose is wrench at R by L), wrench at R by R."""
+def interval_terms(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tuple:
+    """What the blocks of both nodes are made of: wrenches at L and R, `H_L Y_L'`, `H_R Y_R'`, `H_L E H_R'`, `H_L E H_L'` and `H E e4` at L and R."""
     E = matrix(ten)
     YL, YR = natural(HL, HR, E, g, h)
-
-    def own(H: al.Pose, Y: tuple) -> Block:
-        return tuple(tuple(d - n / h for n, d in zip(a, b, strict=True)) for a, b in zip(mixed(H, H, E), turned(H, Y), strict=True))
-
-    cross = tuple(tuple(x / h for x in row) for row in mixed(HL, HR, E))
-    return own(HL, YL), cross, own(HR, YR)
+    LE = al.matmul(HL, E)
+    moments = (al.matmul(HL, al.transpose(YL)), al.matmul(HR, al.transpose(YR)), al.matmul(LE, al.transpose(HR)), al.matmul(LE, al.transpose(HL)))
+    return wrench(HL, YL), wrench(HR, YR), *moments, tuple(row[3] for row in LE), al.matvec(HR, E[3])
 
 
 def regressor(HL: al.Pose, HR: al.Pose, g: tuple, h: Any) -> tuple[tuple, tuple]:

@@ -1,0 +1,272 @@
+"""Times of the core, against fixed gates and a committed baseline.
+
+    python benchmarks/run.py            measure, print a table, exit 1 if a gate or the baseline is missed
+    python benchmarks/run.py --update   measure and write benchmarks/baseline.json
+    python benchmarks/run.py --only simulate
+
+Machines differ and are noisy, so what is compared with the baseline is each time divided by the time of a fixed piece of reference work
+(MuJoCo stepping a seven-joint arm, in the same run); the gates are absolute promises for two cores, or ratios between two models.
+Every measurement is the best of several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+BASELINE = HERE / "baseline.json"
+NODES = 4000
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measured number: `gate` is the promise (at most, or at least if `more_is_better`); `relative` compares with the baseline."""
+
+    name: str
+    value: float
+    unit: str
+    gate: float | None = None
+    more_is_better: bool = False
+    relative: float | None = None
+    """Value in units of the reference work (lower is better); None for ratios, which need none."""
+    tolerance: float = 1.6
+    """How much worse than the baseline is still accepted: the spread seen between runs on shared machines."""
+
+    @property
+    def within_gate(self) -> bool:
+        if self.gate is None:
+            return True
+        return self.value >= self.gate if self.more_is_better else self.value <= self.gate
+
+
+def best(function: Callable[[], object], repeats: int = 5) -> float:
+    """Shortest of several runs [s], after one that is not counted."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+# -- models --------------------------------------------------------------------------------------------------------------------------
+
+
+def chain(count: int):
+    """A chain of hinged bodies with skew axes, damping, friction and armature."""
+    import calibody as cb
+
+    rng = np.random.default_rng(5)
+    bodies = [
+        cb.Body(f"b{i}", "world" if i == 0 else f"b{i - 1}", mass=1.0, com=(0, 0.02, -0.15), inertia=(0.02, 0.02, 0.01, 0.001, 0, 0), position=(0, 0, -0.3))
+        for i in range(count)
+    ]
+    joints = [cb.Joint(f"j{i}", f"b{i}", axis=tuple(rng.normal(size=3)), damping=0.1, friction=0.01, armature=0.01) for i in range(count)]
+    return cb.Model(f"chain{count}", bodies, joints)
+
+
+def point(structure, numbers, nodes: int = NODES):
+    """A slow motion through `nodes` nodes: values do not matter, sizes do."""
+    from calibody.mechanics import host
+    from calibody.mechanics.kinematics import retract
+    from calibody.mechanics.point import Point
+    from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
+    from calibody.steppers.base import Start
+    from calibody.steppers.start import free_start
+
+    tree = Structure.build(structure.model, "tree")
+    tree_numbers = Numbers.of(tree)
+    q = host.zero_coordinates(tree, tree_numbers)
+    if structure.coordinates == "free":
+        q = free_start(tree, structure, tree_numbers, Start(q, np.zeros(tree.nv), q)).q
+    rate = 0.3 * np.sin(np.linspace(0.0, 10.0, nodes))
+    q = retract(structure, np.repeat(q[:, None], nodes, axis=1), rate * np.ones((structure.nv, 1)))
+    applied = sum(VELOCITIES[u.kind] for u in structure.tree_units)
+    return Point(q, np.ones((structure.nc, nodes)), np.zeros((0, nodes - 1)), np.zeros((applied, nodes - 1)), 0.01, 0.1)
+
+
+def evaluation(count: int, coordinates: str, nodes: int = NODES) -> Callable[[], object]:
+    from calibody.mechanics.equations import evaluate
+    from calibody.mechanics.structure import Numbers, Structure
+
+    structure = Structure.build(chain(count), coordinates)
+    numbers = Numbers.of(structure)
+    at = point(structure, numbers, nodes)
+    return lambda: evaluate(structure, numbers, at)
+
+
+def stepping(count: int, coordinates: str, steps: int) -> float:
+    """Steps per second of the compiled program, without compiling."""
+    from calibody.mechanics.structure import Numbers, Structure
+    from calibody.steppers import step
+    from calibody.steppers.start import start_of
+
+    structure = Structure.build(chain(count), coordinates)
+    numbers = Numbers.of(structure)
+    start, _ = start_of(structure, numbers, {"joint.j0.angle": 0.5}, "mass", 1.0)
+    values = step.Values.of(structure, numbers, np.ones(structure.nc))
+    compiled = step.compiled(structure)
+    control, applied = np.zeros((0, step.PIECE)), np.zeros((count, step.PIECE))
+
+    def run() -> None:
+        state = compiled.start(values, start.q, start.v, start.s, 1e-3)
+        for _ in range(steps // step.PIECE):
+            _, state, _, _, status, _ = compiled.advance(values, state, control, applied, np.int32(step.PIECE), 1e-3, 1e-3)
+        assert int(status) == 0
+
+    return steps // step.PIECE * step.PIECE / best(run, 3)
+
+
+def reference_work() -> Callable[[], object]:
+    """A thousand steps of MuJoCo with the seven-joint chain: the unit of time."""
+    import mujoco
+
+    import calibody as cb
+    from calibody import formats
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "chain7.xml"
+        formats.convert(chain(7), path)
+        model = mujoco.MjModel.from_xml_path(str(path))  # type: ignore[attr-defined]
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)  # type: ignore[attr-defined]
+    data = mujoco.MjData(model)  # type: ignore[attr-defined]
+    assert cb is not None
+
+    def run() -> None:
+        mujoco.mj_resetData(model, data)  # type: ignore[attr-defined]
+        for _ in range(1000):
+            mujoco.mj_step(model, data)  # type: ignore[attr-defined]
+
+    return run
+
+
+# -- processes -----------------------------------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys, time
+start = time.perf_counter()
+sys.path.insert(0, {folder!r})
+import run
+work = run.{work}
+work()
+first = time.perf_counter() - start
+again = run.best(work, 2)
+print(first, again)
+"""
+
+
+def process(work: str, cache: Path) -> tuple[float, float, float]:
+    """A new interpreter that does `work` twice: seconds of the whole process until the first answer, until then inside, and again."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD.format(folder=str(HERE), work=work)],
+        env={**os.environ, "CALIBODY_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    total = time.perf_counter() - start
+    first, again = (float(x) for x in done.stdout.split())
+    return total - 3 * again, first, again
+
+
+def simulation(count: int, coordinates: str) -> Callable[[], object]:
+    import calibody as cb
+
+    model = chain(count)
+    return lambda: cb.simulate(model, 0.1, 1e-3, {"joint.j0.angle": 0.5}, coordinates=coordinates)
+
+
+# -- the suite -----------------------------------------------------------------------------------------------------------------------
+
+
+def startup() -> list[Metric]:
+    with tempfile.TemporaryDirectory() as folder:
+        cold, first, _ = process("evaluation(2, 'free', 200)", Path(folder))
+        warm = min(process("evaluation(3, 'free', 200)", Path(folder))[0] for _ in range(3))
+    return [
+        Metric("first start ever, empty cache", cold, "s", gate=12.0),
+        Metric("second process, another model of the same element types", warm, "s", gate=1.5),
+    ]
+
+
+def compile_ratios() -> list[Metric]:
+    """Compile time is what the first evaluation takes beyond the second, each in a process of its own with an empty cache."""
+
+    def compile_time(work: str) -> float:
+        times = []
+        for _ in range(2):
+            with tempfile.TemporaryDirectory() as folder:
+                _, first, again = process(work, Path(folder))
+                times.append(first - again)
+        return min(times)
+
+    free = compile_time("evaluation(30, 'free', 64)") / compile_time("evaluation(3, 'free', 64)")
+    tree = compile_time("evaluation(30, 'tree', 64)") / compile_time("evaluation(3, 'tree', 64)")
+    step = compile_time("simulation(30, 'tree')") / compile_time("simulation(3, 'tree')")
+    return [
+        Metric("free: compiling for 30 bodies over 3 bodies", free, "x", gate=1.2),
+        Metric("tree: compiling for 30 joints over 3 joints", tree, "x", gate=1.5),
+        Metric("simulate: compiling for 30 joints over 3 joints", step, "x", gate=1.5),
+    ]
+
+
+def evaluations(unit: float) -> list[Metric]:
+    times = {(n, c): best(evaluation(n, c), 5 if n < 30 else 3) for n, c in ((2, "free"), (7, "tree"), (3, "free"), (30, "free"), (30, "tree"))}
+    out = [
+        Metric("values and derivatives, two-body chain, free, 4000 nodes", times[2, "free"], "s", 0.15, relative=times[2, "free"] / unit),
+        Metric("values and derivatives, seven-joint tree, 4000 nodes", times[7, "tree"], "s", 0.15, relative=times[7, "tree"] / unit),
+        Metric("values and derivatives, 30-joint tree, 4000 nodes", times[30, "tree"], "s", None, relative=times[30, "tree"] / unit),
+        Metric("free: cost per node of 30 bodies over 3 bodies", times[30, "free"] / times[3, "free"], "x", gate=12.0),
+    ]
+    return out
+
+
+def simulate(unit: float) -> list[Metric]:
+    out = []
+    for count, coordinates, gate in ((2, "tree", 5000.0), (2, "free", 5000.0), (7, "tree", 2000.0), (30, "tree", None)):
+        rate = stepping(count, coordinates, 4096)
+        out.append(Metric(f"simulate, {count}-body chain, {coordinates}", rate, "steps/s", gate, more_is_better=True, relative=1000.0 / rate / unit))
+    out.append(Metric("MuJoCo, 7-body chain (reference work)", 1000.0 / unit, "steps/s", more_is_better=True))
+    return out
+
+
+def table(metrics: list[Metric], baseline: dict[str, float]) -> bool:
+    good = True
+    print(f"{'':62}{'value':>12} {'unit':8}{'gate':>10}{'vs baseline':>13}")
+    for m in metrics:
+        compared = m.relative / baseline[m.name] if m.relative is not None and m.name in baseline else None
+        failed = not m.within_gate or (compared is not None and compared > m.tolerance)
+        good &= not failed
+        gate = "" if m.gate is None else f"{'>=' if m.more_is_better else '<='} {m.gate:g}"
+        print(f"{m.name:62}{m.value:12.4g} {m.unit:8}{gate:>10}{'' if compared is None else f'{compared:.2f} x':>13}{'   MISSED' if failed else ''}")
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help="write the baseline")
+    parser.add_argument("--only", choices=("startup", "compile", "evaluate", "simulate"))
+    options = parser.parse_args()
+    unit = best(reference_work())
+    parts = {"startup": startup, "compile": compile_ratios, "evaluate": lambda: evaluations(unit), "simulate": lambda: simulate(unit)}
+    metrics = [m for name, part in parts.items() if options.only in (None, name) for m in part()]
+    if options.update:
+        BASELINE.write_text(json.dumps({m.name: round(m.relative, 4) for m in metrics if m.relative is not None}, indent=2) + "\n")
+    return 0 if table(metrics, json.loads(BASELINE.read_text()) if BASELINE.exists() else {}) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
