@@ -1,0 +1,21 @@
+"""The code in the README runs and prints what it claims to compare."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    found = re.fullmatch(r"energy drift (\S+) J, period (\S+) s, exact (\S+) s\n", printed)
+    assert found is not None, printed
+    drift, period, exact = (float(x) for x in found.groups())
+    assert drift < 1e-4 and abs(period - exact) < 2e-5
