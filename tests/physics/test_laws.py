@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from physics.convergence import order
-from problems import DOWN_Y, DOWN_Z, WEIGHTLESS
+from problems import DOWN_Y, DOWN_Z, WEIGHTLESS, random_tree
 
 import calibody as cb
 
@@ -120,6 +120,28 @@ def test_friction_from_rest(friction: float, h: float) -> None:
         # what friction takes is friction times the way; second order in h
         lost = friction * np.abs(np.diff(angle)).sum()
         assert motion.energy[0] - motion.energy[-1] == pytest.approx(lost, rel=1e-2 if h < 5e-3 else 5e-2)
+
+
+@pytest.mark.parametrize(("friction", "angles"), [((0.05, 0.05), (-1.0, 0.5)), ((0.5, 0.1), (0.0, 0.0))])
+def test_two_frictional_joints_come_to_rest_together(friction: tuple[float, float], angles: tuple[float, float]) -> None:
+    """One joint's sticking changes the load on the other: several kinks within one step, at a step that is coarse for them."""
+    bodies = [
+        cb.Body(n, p, mass=1.0, com=(0.2, 0.0, 0.0), inertia=(0.01, 0.01, 0.01), position=x)
+        for n, p, x in (("a", "world", (0.0, 0.0, 0.0)), ("b", "a", (0.4, 0.0, 0.0)))
+    ]
+    joints = [cb.Joint(n, n, friction=c) for n, c in zip("ab", friction, strict=True)]
+    motion = cb.simulate(cb.Model("two", bodies, joints, world=DOWN_Y), 5.0, 0.01, {f"joint.{n}.angle": x for n, x in zip("ab", angles, strict=True)})
+    way = sum(c * np.abs(np.diff(motion[f"joint.{n}.angle"])).sum() for n, c in zip("ab", friction, strict=True))
+    assert motion.energy[0] - motion.energy[-1] == pytest.approx(way, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_strong_friction_in_a_tree(seed: int) -> None:
+    """Hinges, slides and balls that stick and let go, in steps of 10 ms: it arrives, and energy is lost."""
+    model = random_tree(seed, 5, floating=False)
+    stuck = model.replace({f"joint.{j.name}.friction": 10.0 * max(j.friction, 0.3) for j in model.joints})
+    motion = cb.simulate(stuck, 10.0, 0.01)
+    assert motion.energy[-1] < motion.energy[0]
 
 
 def test_stribeck_friction_falls_with_the_rate() -> None:
