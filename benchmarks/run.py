@@ -116,7 +116,7 @@ def stepping(count: int, coordinates: str, steps: int) -> float:
     structure = Structure.build(chain(count), coordinates)
     numbers = Numbers.of(structure)
     start, _ = start_of(structure, numbers, {"joint.j0.angle": 0.5}, "mass", 1.0)
-    values = step.Values.of(structure, numbers, np.ones(structure.nc), start.q)
+    values = step.Values.of(structure, numbers, np.ones(structure.nc))
     compiled = step.compiled(structure)
     control, applied = np.zeros((0, step.PIECE)), np.zeros((count, step.PIECE))
 

@@ -169,7 +169,7 @@ def _control(model: Model, control: Any) -> np.ndarray:
 def inverse_dynamics(model: Model, q: Any = None, v: Any = None, a: Any = None, control: Any = None) -> np.ndarray:
     """The joint forces (nv,) that produce the accelerations `a`, beyond the model's own springs, dampers, friction and actuators.
 
-    `q` (nq) and `v`, `a` (nv) are in the order of the joints: a ball has a quaternion (w, x, y, z) and a rate in the child's axes, a free joint
+    `q` (nq) and `v`, `a` (nv) are in the order of the joints, bodies depth first (`model.ordered_bodies`): a ball has a quaternion (w, x, y, z) and a rate in the child's axes, a free joint
     a position and a quaternion, and a linear rate in the world's and an angular one in the body's axes. With closed loops the result is
     what the joints would need if the loops were cut.
     """

@@ -22,6 +22,7 @@ from calibody.mechanics.plan import Plan, plan_of
 from calibody.mechanics.point import Point
 from calibody.mechanics.structure import ACTUATOR, LAW, TREE, Numbers, Structure
 from calibody.mechanics.sums import composite
+from calibody.model import Model
 from calibody.model.paths import Place, resolve
 from calibody.spatial.inertia import pseudo_inertia_tangent
 
@@ -49,12 +50,12 @@ def single(structure: Structure, paths: Sequence[str]) -> list[Place]:
     return places
 
 
-def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequence[str]) -> Columns:
-    """Derivatives of residuals and constraints with respect to the numbers at `paths`."""
+def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequence[str], model: Model | None = None) -> Columns:
+    """Derivatives of residuals and constraints with respect to the numbers at `paths`; `model` has the values `numbers` were made of."""
     places = single(structure, paths)
     if structure.coordinates != TREE and point.turns is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
-    worker = _Columns(structure, numbers, point)
+    worker = _Columns(structure, numbers, point, structure.model if model is None else model)
     K = point.q.shape[1]
     residual, constraint = np.zeros((len(places), structure.nv, K - 2)), np.zeros((len(places), structure.nc, K))
     for k, place in enumerate(places):
@@ -65,8 +66,8 @@ def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequenc
 class _Columns:
     """Frames and regressors, computed once for all paths."""
 
-    def __init__(self, structure: Structure, numbers: Numbers, point: Point) -> None:
-        self.structure, self.numbers, self.point = structure, numbers, point
+    def __init__(self, structure: Structure, numbers: Numbers, point: Point, model: Model) -> None:
+        self.structure, self.numbers, self.point, self.model = structure, numbers, point, model
         self.plan: Plan = plan_of(structure)
         self.frames: Frames = assembly.frames(structure, numbers, point)
         self.nodes = point.q.shape[1]
@@ -101,7 +102,7 @@ class _Columns:
         return np.einsum("ajm,ajm->jm", self.frames.T[:, :, 1:-1], wrench[:, self.structure.dof_unit])
 
     def _inertial(self, place: Place) -> np.ndarray:
-        body = self.structure.model.body(place.name)
+        body = self.model.body(place.name)
         link = self.structure.body_link[place.name]
         where = np.flatnonzero(self.plan.massive == link)
         wrench = np.zeros((6, self.structure.n + 1, self.nodes - 2))
@@ -113,7 +114,7 @@ class _Columns:
         return self._project(wrench)
 
     def _gravity(self, place: Place) -> np.ndarray:
-        model = self.structure.model
+        model = self.model
         if place.field == "gravity":
             unit = np.eye(3)[place.component or 0]
             direction = replace(model, world=replace(model.world, gravity=tuple(unit))).gravity  # linear: the tilted unit vector
@@ -188,7 +189,7 @@ class _Columns:
     # -- differences ---------------------------------------------------------------------------------------------------------------
 
     def _difference(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
-        model = self.structure.model
+        model = self.model
         value = float(model[place.path])
         step = STEP * max(abs(value), 0.1)
         weights = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}

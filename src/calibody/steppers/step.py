@@ -15,9 +15,10 @@ Every force element is a set of coordinates z with gradient `Z = dz/dq`, a force
 
     left += Z_L' f_L,     d left/dq_(k+1) += Z_L' (df_L/dz_R) Z_R
 
-and the program is a handful of small dense products, whatever the number of bodies. The Newton iteration is damped: a step is halved
-until the residual, in units of velocity (weights fixed during the motion), decreases. The length of the next correction is no measure
-here: it grows, rightly, where dry friction lets go.
+and the program is a handful of small dense products, whatever the number of bodies. The Newton iteration is damped by the natural
+monotonicity test (Deuflhard 2004, section 3.3): a step is halved until the simplified correction `K_old^-1 r_new`, the new residual in the
+measure of the old point, is shorter than the step. The next correction itself is no measure: it grows, rightly, where dry friction lets go;
+nor is a norm with fixed weights, which stalls where several joints stick at once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.mechanics import host
 from calibody.mechanics.assembly import polynomial
 from calibody.mechanics.elements import ball, body, bushing, constraint, coordinate, law, spring
 from calibody.mechanics.kinematics import Geometry, difference, poses, retract, twists
@@ -72,23 +72,20 @@ class Values(NamedTuple):
     reference: Any
     scale: Any
     """(nv,) size of a displacement of each dof that counts as one: 1 rad, or the mechanism's size."""
-    weight: Any
-    """(nv,) turns a residual [N s, N m s] into a velocity relative to `scale`: what the damping of Newton's method looks at."""
     active: Any
     """(nc,) 1 for rows that are kept, 0 for rows that depend on others and were dropped."""
 
     @classmethod
-    def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray, q: np.ndarray) -> Values:
-        """`active` marks the constraint rows that are kept; q is any configuration that may occur (it only sets weights)."""
+    def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray) -> Values:
+        """`active` marks the constraint rows that are kept."""
         plan = plan_of(structure)
         g = Geometry.of(structure, numbers)
         geometry = (g.placement, g.axis, g.anchor, g.reference, g.dof_axis, g.dof_point)
         units = [b.unit for b in structure.ball_coordinates]
-        scale = size_of_dofs(structure, numbers)
         return cls(
             geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
             numbers.point, numbers.perpendicular, numbers.inline, numbers.coupling, numbers.softness, numbers.spring, numbers.bushing, numbers.frame,
-            plan.coordinate_reference(numbers), scale, _residual_weights(structure, numbers, scale, q), active.astype(float),
+            plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
         )  # fmt: skip
 
 
@@ -104,13 +101,6 @@ def size_of_dofs(structure: Structure, numbers: Numbers) -> np.ndarray:
         first, end = structure.v_start[i], structure.v_start[i + 1]
         rotational[first:end] = [unit.kind != "slide" and not (unit.kind == FREE and k < 3) for k in range(end - first)]
     return np.where(rotational, 1.0, size)
-
-
-def _residual_weights(structure: Structure, numbers: Numbers, scale: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """`1/(M_jj scale_j)`; dofs of massless links, whose momentum is always balanced, count like the lightest others."""
-    diagonal = np.diag(host.configuration(structure, numbers, q).M)
-    moving = diagonal[diagonal > 0.0]
-    return 1.0 / (np.maximum(diagonal, moving.min() if len(moving) else 1.0) * scale)
 
 
 class Node(NamedTuple):
@@ -151,8 +141,8 @@ class _Trial(NamedTuple):
     d: Any
     di: Any
     t: Any
-    size: Any
-    """Of the residual at the base point."""
+    K: Any
+    """The matrix of the equations at the base point: the damping measures the next residual by it (simplified correction)."""
     count: Any
     final: Any
     """The correction is so small that the next evaluation, with it applied, is the result."""
@@ -369,20 +359,21 @@ class Program:
         soft = eps > 0.0
         return jnp.where(soft, weight, 1.0), jnp.where(soft, known, 0.0), jnp.where(soft, eps, 0.0)
 
-    def _correction(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any, Any]:
-        """The Newton correction of q_(k+1), the new impulse `h c lambda` at a trial node, and the size of the residual there."""
+    def _correction(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any, Any, Any]:
+        """The Newton correction of q_(k+1), the new impulse `h c lambda` at a trial node, and the matrix and residual it comes from."""
         s = self.structure
         if not s.nc:
-            return _solve(J, state.p - left), impulse, _size(values.weight * (state.p - left))
+            return _solve(J, state.p - left), impulse, J, state.p - left
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         weight, known, eps = self.constraint_row(values, state, h)
         G = state.node.G * values.active[:, None]
         upper = jnp.concatenate([J, -G.T], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(jnp.where(values.active > 0, eps / c, 1.0))], axis=1)
         rows = values.active * (weight * node.g + known)
-        x = _solve(jnp.concatenate([upper, lower]), jnp.concatenate([state.p - left, -rows]))
-        balance = values.weight * (state.p - left + G.T @ impulse)
-        return x[: s.nv], x[s.nv :], _size(balance) + _size(rows + values.active * eps / c * impulse) / (h * jnp.max(values.scale))
+        K = jnp.concatenate([upper, lower])
+        x = _solve(K, jnp.concatenate([state.p - left, -rows]))
+        residual = jnp.concatenate([state.p - left + G.T @ impulse, -rows - jnp.where(values.active > 0, eps / c, 1.0) * impulse])
+        return x[: s.nv], x[s.nv :], K, residual
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
         """The next state, a status (`CONVERGED`, ...) and the number of evaluations.
@@ -402,9 +393,10 @@ class Program:
             node = self.node(values, retract(s, trial.q, trial.t * trial.d), state.node.s)
             impulse = trial.impulse + trial.t * trial.di
             left, right, J = self.left_right(values, state.node, node, u, applied, h, delta)
-            d, new_impulse, size = self._correction(values, state, node, impulse, left, J, h)
+            d, new_impulse, K, residual = self._correction(values, state, node, impulse, left, J, h)
             before, after = norm(trial.d), norm(d)
-            accept = (trial.count == 0) | (size <= (1.0 - 0.1 * trial.t) * trial.size) | (after < QUADRATIC)
+            simplified = norm(_solve(trial.K, residual)[: s.nv])  # what is left, in the measure of the base point
+            accept = (trial.count == 0) | (simplified <= (1.0 - 0.1 * trial.t) * before) | (after < QUADRATIC)
             final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & (after < 0.03 * before)))
 
             def pick(x: Any, y: Any) -> Any:
@@ -412,14 +404,14 @@ class Program:
 
             return _Trial(
                 pick(node.q, trial.q), pick(impulse, trial.impulse), pick(d, trial.d), pick(new_impulse - impulse, trial.di), pick(1.0, 0.5 * trial.t),
-                pick(size, trial.size), trial.count + 1, final, trial.final, node, impulse, right,
+                pick(K, trial.K), trial.count + 1, final, trial.final, node, impulse, right,
             )  # fmt: skip
 
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         impulse = c * state.multipliers
         no, one = jnp.zeros((), bool), jnp.ones(())
         start = _Trial(
-            state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, one, jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p
+            state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, jnp.eye(s.nv + s.nc), jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p
         )  # fmt: skip
         end = jax.lax.while_loop(unfinished, iterate, start)
         finite = jnp.all(jnp.isfinite(end.node.q)) & jnp.all(jnp.isfinite(end.at_node))
@@ -467,10 +459,6 @@ class Program:
 
 def _add(a: tuple, b: tuple) -> tuple:
     return tuple(x + y for x, y in zip(a, b, strict=True))
-
-
-def _size(x: Any) -> Any:
-    return jnp.sqrt(jnp.sum(x * x))
 
 
 def _solve(A: Any, b: Any) -> Any:

@@ -19,7 +19,7 @@ class Variational(AbstractStepper):
     """Rate below which dry friction is viscous [rad/s, m/s]; below |acceleration| h/2 it has no further effect but the order at reversals."""
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
-        values = step.Values.of(structure, numbers, active, start.q)
+        values = step.Values.of(structure, numbers, active)
         compiled = step.compiled(structure)
         state = compiled.start(values, start.q, start.v, start.s, h)
         n = applied.shape[1]
