@@ -1,0 +1,1 @@
+"""Estimation: parameters, motion and forces from recordings."""

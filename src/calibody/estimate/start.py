@@ -1,0 +1,102 @@
+"""A first motion without any guess: smooth coordinates that explain the observations, with closed loops, and no dynamics yet.
+
+    minimise  1/2 sum |(y - o(q))/sd|^2 + 1/2 sum |q_(k+1) - 2 q_k + q_(k-1)|^2/smooth^2     subject to  g(q_k) = 0
+
+is a smoothing spline on the manifold: inverse kinematics of all nodes at once, for angles, markers and positions alike; gaps are bridged
+and coordinates that nobody observes stay still. `smooth` is chosen so that the spline passes what is slower than `CUTOFF`:
+at the angular frequency w the data weigh 1/(sd^2 dt) per second and the smoothness (w h)^4/(smooth^2 h).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from calibody.estimate import observe
+from calibody.estimate.transcription import Motion, Run
+from calibody.mechanics import assembly, host
+from calibody.mechanics.kinematics import difference
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.model import Model
+from calibody.solve.condensed import Linearisation
+from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
+from calibody.steppers.start import free_start
+from calibody.steppers.base import Start
+
+CUTOFF = 10.0
+"""Hz: what is faster in the recordings of mechanisms is mostly noise (seed 000, section 4.4 uses the same)."""
+
+
+class Smoothing(AbstractProblem):
+    """The spline of one run; no parameters."""
+
+    def __init__(self, run: Run, model: Model, numbers: Numbers) -> None:
+        self.run, self.model, self.numbers = run, model, numbers
+        self.lower = self.upper = self.scale = np.zeros(0)
+        self.smooth = self._weights()
+
+    def _weights(self) -> float:
+        run = self.run
+        rates = [np.median(np.diff(d.times)) for d in run.data if len(d.times) > 1]
+        dt = float(np.median(rates)) if rates else run.h
+        cutoff = min(CUTOFF, 0.2 / dt)
+        sd = float(np.median([d.sd for d in run.data]))
+        return (2.0 * np.pi * cutoff * run.h) ** 2 * sd * np.sqrt(dt / run.h)
+
+    def values(self, x: Motion, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lin = self.linearise(x, theta)
+        return lin.F, lin.C
+
+    def linearise(self, x: Motion, theta: np.ndarray) -> Linearisation:
+        run, s = self.run, self.run.structure
+        point = run.point(self.model, self.numbers, x)
+        frames = assembly.frames(s, self.numbers, point)
+        F, Fx = [], []
+        for d in run.data:
+            nodes = observe.at_nodes(s, self.model, frames, d.channel)
+            F.append((d.W @ nodes.value - d.y) / d.sd)
+            Fx.append((d.W @ nodes.matrix(s.nv)) / d.sd)
+        step = difference(s, x.q[:, 1:], x.q[:, :-1])
+        F.append((np.diff(step, axis=1) / self.smooth).T.ravel())
+        D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
+        Fx.append(sp.kron(D, sp.eye(s.nv)) / self.smooth)
+        C, Cx = np.zeros(0), sp.csr_matrix((0, run.nq))
+        if run.active.any():
+            C, Cx = self._loops(x)
+        return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)), np.zeros(len(C)))
+
+    def _loops(self, x: Motion) -> tuple[np.ndarray, sp.csr_matrix]:
+        from calibody.mechanics.equations import evaluate
+
+        run, s = self.run, self.run.structure
+        result = evaluate(s, self.numbers, run.point(self.model, self.numbers, x))
+        assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        k = np.arange(run.K)
+        place = np.cumsum(run.active) - 1
+        keep = run.active[result.gradient_rows]
+        rows = k[None, :] * int(run.active.sum()) + place[result.gradient_rows[keep]][:, None]
+        columns = k[None, :] * s.nv + result.gradient_columns[keep][:, None]
+        matrix = sp.csr_matrix((result.gradient[keep].ravel(), (rows.ravel(), columns.ravel())), shape=(int(run.active.sum()) * run.K, run.nq))
+        return result.constraint[run.active].T.ravel(), matrix
+
+    def move(self, x: Motion, d: np.ndarray) -> Motion:
+        return self.run.move(x, np.concatenate([d, np.zeros(self.run.size - self.run.nq)]))
+
+
+def first_motion(run: Run, model: Model, numbers: Numbers) -> Motion:
+    """Coordinates of all nodes; multipliers zero."""
+    s = run.structure
+    q = resting(s, model)
+    motion = Motion(np.repeat(q[:, None], run.K, axis=1), np.zeros((s.nc, run.K)))
+    return minimise(Smoothing(run, model, numbers), motion, np.zeros(0), Settings(iterations=30)).x
+
+
+def resting(structure: Structure, model: Model) -> np.ndarray:
+    """All joints at their reference, in the coordinates of the structure, loops closed."""
+    rigid = model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance})
+    tree = Structure.build(rigid, TREE)
+    numbers = Numbers.of(tree)
+    q = host.closed(tree, numbers, host.zero_coordinates(tree, numbers), np.zeros(tree.nv, dtype=bool), "euclidean", 1.0)
+    if structure.coordinates == TREE:
+        return q
+    return free_start(tree, structure, numbers, Start(q, np.zeros(tree.nv), q)).q

@@ -1,0 +1,190 @@
+"""What is estimated: unknown numbers of a model, of its channels, or shared by several places.
+
+An unknown is one entry of theta. It sits at one path (`body.arm.mass`), at a channel's `bias`, `gain` or `delay`, or in several
+`places`, each an expression of it (`{"body.rod.com.x": "0.5 * rod"}`).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError, nearest
+from calibody.mechanics import channels
+from calibody.model import Model, paths
+
+SENSOR = ("bias", "gain", "delay")
+# Numbers that physics does not allow below zero; an unknown at one of them is bounded there unless a bound is given.
+NOT_NEGATIVE = ("mass", "friction", "stribeck", "armature", "compliance", "relaxation", "rest_length", "delay")
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An unknown number. `initial` defaults to the model's value; `prior` is (value, sd); `scale` the size of a change that counts as one."""
+
+    initial: float | None = None
+    lower: float = -math.inf
+    upper: float = math.inf
+    prior: tuple[float, float] | None = None
+    scale: float | None = None
+    per_run: bool = False
+    places: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an unknown enters: a path of the model, or (channel, quantity) of a sensor; its value there and slope as functions of the unknown."""
+
+    path: str
+    sensor: tuple[str, str] | None
+    expression: str | None
+    name: str
+
+    def value(self, x: float) -> float:
+        return x if self.expression is None else _evaluate(self.expression, self.name, x)
+
+    def slope(self, x: float) -> float:
+        if self.expression is None:
+            return 1.0
+        step = 1e-6 * max(abs(x), 1e-3)
+        return (self.value(x + step) - self.value(x - step)) / (2.0 * step)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of theta: an unknown in one run, or in all (`run` is None)."""
+
+    name: str
+    run: int | None
+    places: tuple[Place, ...]
+    initial: float
+    lower: float
+    upper: float
+    prior: tuple[float, float] | None
+    scale: float
+    unit: str
+
+
+def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: Sequence[str]) -> tuple[Entry, ...]:
+    """theta, in the order given; unknowns with `per_run` once per run."""
+    if not estimate:
+        raise CalibodyError("estimate is empty; name at least one unknown, for instance {'body.arm.mass': cb.Unknown()}.")
+    out: list[Entry] = []
+    seen: dict[str, str] = {}
+    for name, given in estimate.items():
+        unknown = given if isinstance(given, Unknown) else Unknown(None if given is None else _number(given, name))
+        places = _places(model, name, unknown)
+        for place in places:
+            if place.path in seen:
+                raise CalibodyError(f'"{place.path}" is set by two unknowns, "{seen[place.path]}" and "{name}"; keep one of them.')
+            seen[place.path] = name
+        for run in range(len(runs)) if unknown.per_run else (None,):
+            out.append(_entry(model, name if run is None else f"{name}[{runs[run]}]", run, places, unknown))
+    return tuple(out)
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise CalibodyError(f'The unknown "{name}" is given as {value!r}; give cb.Unknown(initial, lower=..., upper=...) or a number.') from None
+
+
+def _places(model: Model, name: str, unknown: Unknown) -> tuple[Place, ...]:
+    if unknown.places is None:
+        return (_place(model, name, None, name),)
+    if not unknown.places:
+        raise CalibodyError(f'The unknown "{name}" has no places; give for instance {{"body.rod.com.x": "0.5 * {name}"}}.')
+    return tuple(_place(model, path, expression, name) for path, expression in unknown.places.items())
+
+
+def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
+    if expression is not None:
+        _evaluate(expression, name, 1.0)
+    head, _, tail = path.rpartition(".")
+    if tail in SENSOR:
+        if head.startswith("sensor.") and head.removeprefix("sensor.") in model.tables["sensor"]:
+            return Place(path, (model.tables["sensor"][head.removeprefix("sensor.")].channel, tail), expression, name)
+        if head in channels.catalogue(model) and head.split(".")[0] != "actuator":
+            return Place(path, (head, tail), expression, name)
+    place = paths.resolve(model, path)
+    if place.component is None and isinstance(model[path], tuple):
+        raise CalibodyError(f'The unknown "{path}" names several numbers at once; name them one by one, for instance "{path}.x".')
+    return Place(path, None, expression, name)
+
+
+def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], unknown: Unknown) -> Entry:
+    first = places[0]
+    default = {"bias": 0.0, "gain": 1.0, "delay": 0.0}[first.sensor[1]] if first.sensor else float(model[first.path])
+    if unknown.places is not None and unknown.initial is None:
+        raise CalibodyError(f'The unknown "{name}" sits in several places and needs an initial value; give cb.Unknown(initial, places=...).')
+    initial = default if unknown.initial is None else _number(unknown.initial, name)
+    lower = unknown.lower
+    if first.sensor is None and first.expression is None and lower == -math.inf and first.path.rsplit(".", 1)[-1] in NOT_NEGATIVE:
+        lower = 0.0
+    if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(unknown.upper) or lower > unknown.upper:
+        raise CalibodyError(f'The unknown "{name}" has initial {initial}, lower {lower}, upper {unknown.upper}; give a finite initial value and lower <= upper.')
+    if not lower <= initial <= unknown.upper:
+        raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
+    scale = unknown.scale if unknown.scale is not None else max(abs(initial), 1e-3 if default == 0.0 else abs(default))
+    if unknown.prior is not None and not unknown.prior[1] > 0.0:
+        raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
+    unit = "" if first.sensor else paths.resolve(model, first.path).unit
+    return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
+
+
+def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+    """Numbers of the model and of sensors in one run."""
+    numbers: dict[str, float] = {}
+    sensors: dict[tuple[str, str], float] = {}
+    for entry, x in zip(entry_list, theta, strict=True):
+        if entry.run not in (None, run):
+            continue
+        for place in entry.places:
+            if place.sensor is not None:
+                sensors[place.sensor] = place.value(float(x))
+            else:
+                numbers[place.path] = place.value(float(x))
+    return numbers, sensors
+
+
+# -- expressions -----------------------------------------------------------------------------------------------------------------------
+
+_FUNCTIONS = {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": math.log, "pi": math.pi}
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+
+
+def _evaluate(expression: str, name: str, value: float) -> float:
+    """The value of an arithmetic expression of one unknown: numbers, + - * / **, sqrt sin cos exp log, pi."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+        return float(_node(tree.body, name, value))
+    except CalibodyError:
+        raise
+    except (SyntaxError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
+        raise CalibodyError(f'The expression "{expression}" of the unknown "{name}" cannot be evaluated; write for instance "0.5 * {name}".') from None
+
+
+def _node(node: ast.AST, name: str, value: float) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return float(node.value)
+    if isinstance(node, ast.Name):
+        if node.id == name:
+            return value
+        if node.id == "pi":
+            return math.pi
+        raise CalibodyError(f'The expression of the unknown "{name}" uses "{node.id}"; it may use "{name}" only{nearest(node.id, [name])}')
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        x = _node(node.operand, name, value)
+        return -x if isinstance(node.op, ast.USub) else x
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        a, b = _node(node.left, name, value), _node(node.right, name, value)
+        return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "**": lambda: a**b}[_OPERATORS[type(node.op)]]()
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and len(node.args) == 1 and not node.keywords:
+        return _FUNCTIONS[node.func.id](_node(node.args[0], name, value))  # type: ignore[operator]
+    raise ValueError("not arithmetic")

@@ -1,0 +1,242 @@
+"""From files to a `Recording`: which column is which channel, in what unit, with what noise.
+
+    read("swingup.csv", observe={"joint.arm.angle": {"column": "theta", "unit": "deg", "sd": 0.1}}, drive={"actuator.motor": "u"})
+
+The value of a channel is `unit * (scale * column + offset)`: `offset` and `sd` are in `unit`, which is SI if left out. An encoder with
+2048 counts per turn is `scale = 360/2048, unit = "deg"`. Several rates in one file are columns with gaps, or columns with clocks of their own; a
+channel may also come from a file of its own. Rows whose time and value are both missing are padding and left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from calibody.errors import CalibodyError, nearest
+from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_sd
+from calibody.recording.signal import HOLDS, Signal
+from calibody.recording.tables import Table, open_table
+from calibody.recording.units import factor, quantity
+
+# The components of vector channels by their number: points and rotation vectors, quaternions, twists, poses.
+COMPONENTS = {
+    3: ("x", "y", "z"),
+    4: ("w", "x", "y", "z"),
+    6: ("x", "y", "z", "rx", "ry", "rz"),
+    7: ("x", "y", "z", "qw", "qx", "qy", "qz"),
+}
+_COUNTS = {"orientation": (4,), "pose": (7,), "rate": (3, 6), "force": (3, 6)}
+
+
+@dataclass(frozen=True)
+class ObserveSpec:
+    """Where an observed channel comes from. A plain string instead of it is the column."""
+
+    column: str | None = None
+    """The column of a scalar channel."""
+    columns: tuple[str, ...] | None = None
+    """The columns of a vector channel, which then becomes as many scalar ones (.x, .y, .z)."""
+    sd: float | None = None
+    """Standard deviation of the noise in `unit`; left out, it is found."""
+    scale: float = 1.0
+    """Factor from the column to `unit`."""
+    offset: float = 0.0
+    """Added after `scale`, in `unit`."""
+    unit: str | None = None
+    """One of `units`; left out, SI."""
+    file: str | None = None
+    """Another file than the run's, relative to its folder."""
+    time: str | None = None
+    """Another clock column than the run's."""
+    time_unit: str | None = None
+    """Of this clock: "s", "ms", "us" or "ns"; left out, the run's."""
+    unwrap: bool | None = None
+    """Undo jumps of a turn. Left out: for channels that end in .angle, unless the series has counted its turns."""
+
+
+@dataclass(frozen=True)
+class DriveSpec:
+    """Where a drive comes from; the fields it shares with `ObserveSpec` mean the same. A plain string instead of it is the column."""
+
+    column: str | None = None
+    columns: tuple[str, ...] | None = None
+    hold: str = "zero"
+    """ "zero": constant until the next sample; "linear": joined by straight lines. Gaps are bridged the same way."""
+    sd: float | None = None
+    """Standard deviation of the drive itself in `unit`; left out, it is known exactly."""
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: str | None = None
+    file: str | None = None
+    time: str | None = None
+    time_unit: str | None = None
+
+
+Spec = TypeVar("Spec", ObserveSpec, DriveSpec)
+
+
+def read(
+    path: str | Path | Mapping[str, Any] | Any,
+    time: str = "t",
+    observe: Mapping[str, Any] | None = None,
+    drive: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    *,
+    time_unit: str = "s",
+) -> Recording:
+    """The recording in a CSV, Parquet or NPZ file, a mapping of arrays or a polars DataFrame.
+
+    `time` is the clock column, in `time_unit`. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
+    `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample.
+    """
+    run = _Run(path, time, time_unit)
+    observations = [o for channel, given in _entries("observe", observe) for o in run.observations(channel, spec_of(ObserveSpec, channel, given))]
+    drives = [d for channel, given in _entries("drive", drive) for d in run.drives(channel, spec_of(DriveSpec, channel, given))]
+    return Recording(
+        name=name or (Path(path).stem if isinstance(path, (str, Path)) else "run"),
+        observations=tuple(observations),
+        drives=tuple(drives),
+        start=math.nan if start is None else start,
+        end=math.nan if end is None else end,
+        source=run.source,
+        sha256=run.sha256,
+    )
+
+
+def spec_of(kind: type[Spec], channel: str, given: Any) -> Spec:
+    """The checked spec that a user's string or mapping means."""
+    what = f'The {"observed channel" if kind is ObserveSpec else "drive"} "{check_channel(channel)}"'
+    if isinstance(given, kind):
+        given = {field.name: getattr(given, field.name) for field in dataclasses.fields(kind)}
+    if isinstance(given, str):
+        given = {"column": given}
+    if not isinstance(given, Mapping):
+        raise CalibodyError(f'{what} is {given!r}; give the name of a column, or options such as {{column = "..."}}.')
+    known = [field.name for field in dataclasses.fields(kind)]
+    for key in given:
+        if key not in known:
+            raise CalibodyError(f'{what} has an unknown option "{key}"{nearest(key, known) or "; it takes " + ", ".join(known) + "."}')
+    options = dict(given)
+    _check_columns(what, options)
+    _check_options(what, options)
+    return kind(**options)
+
+
+def _check_columns(what: str, options: dict[str, Any]) -> None:
+    column, columns = options.get("column"), options.get("columns")
+    if (column is None) == (columns is None):
+        raise CalibodyError(f"{what} needs either column (a name) or columns (a list of names).")
+    if columns is not None:
+        if isinstance(columns, str) or not isinstance(columns, (list, tuple)) or not all(isinstance(c, str) for c in columns):
+            raise CalibodyError(f'{what} has columns = {columns!r}; give a list of names, such as ["x", "y", "z"].')
+        options["columns"] = tuple(columns)
+
+
+def _check_options(what: str, options: dict[str, Any]) -> None:
+    for key in ("column", "unit", "file", "time", "time_unit"):
+        if options.get(key) is not None and not isinstance(options[key], str):
+            raise CalibodyError(f"{what} has {key} = {options[key]!r}; give a text.")
+    for key in ("scale", "offset"):
+        value = options.get(key, 1.0)
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or (key == "scale" and value == 0):
+            raise CalibodyError(f"{what} has {key} = {value!r}; give a finite number{' other than zero' if key == 'scale' else ''}.")
+    if options.get("unwrap") not in (None, True, False):
+        raise CalibodyError(f"{what} has unwrap = {options['unwrap']!r}; give true or false.")
+    if options.get("hold", "zero") not in HOLDS:
+        raise CalibodyError(f'{what} has hold = {options["hold"]!r}; give "zero" or "linear".')
+    check_sd(options.get("sd"), what)
+
+
+class _Run:
+    """The tables of one run, each read once."""
+
+    def __init__(self, data: Any, time: str, time_unit: str) -> None:
+        self.data, self.time, self.time_unit = data, time, time_unit
+        self.folder = Path(data).parent if isinstance(data, (str, Path)) else Path()
+        self.tables: dict[str, Table] = {}
+
+    def table(self, file: str | None) -> Table:
+        key = "" if file is None else str(self.folder / file)
+        if key not in self.tables:
+            self.tables[key] = open_table(key or self.data)
+        return self.tables[key]
+
+    @property
+    def source(self) -> str:
+        return ", ".join(table.source for table in self.tables.values()) or "nothing"
+
+    @property
+    def sha256(self) -> str | None:
+        digests = [table.sha256 for table in self.tables.values() if table.sha256]
+        if len(digests) < 2:
+            return digests[0] if digests else None
+        return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
+
+    def observations(self, channel: str, spec: ObserveSpec) -> list[Observation]:
+        unit = factor(spec.unit, channel)
+        sd = None if spec.sd is None else unit * spec.sd
+        out = []
+        for path, column in _scalars(channel, spec):
+            times, values = self.series(f'the channel "{path}"', spec, column, unit)
+            observation = Observation(path, times, values, sd)
+            automatic = spec.unwrap is None and path.endswith(".angle")
+            out.append(observation.unwrapped(force=spec.unwrap is True) if automatic or spec.unwrap else observation)
+        return out
+
+    def drives(self, channel: str, spec: DriveSpec) -> list[Drive]:
+        unit = factor(spec.unit, channel)
+        sd = None if spec.sd is None else unit * spec.sd
+        out = []
+        for path, column in _scalars(channel, spec):
+            times, values = self.series(f'the drive "{path}"', spec, column, unit)
+            known = ~np.isnan(values)
+            if not known.any():
+                raise CalibodyError(f'The drive "{path}" has no finite sample; check the column "{column}" and its missing values.')
+            if np.isinf(values).any():
+                raise CalibodyError(f'The drive "{path}" is infinite at sample {int(np.argmax(np.isinf(values))) + 1}; leave the cell empty if it is missing.')
+            out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd))
+        return out
+
+    def series(self, what: str, spec: ObserveSpec | DriveSpec, column: str, unit: float) -> tuple[np.ndarray, np.ndarray]:
+        """Clock [s] and values [SI] of one column, without padding."""
+        table = self.table(spec.file)
+        clock = self.time if spec.time is None else spec.time
+        times = table.seconds(clock, self.time_unit if spec.time_unit is None else spec.time_unit, what)
+        raw = table.numbers(column, what)
+        if len(times) != len(raw):
+            raise CalibodyError(f'"{table.source}": the clock "{clock}" has {len(times)} samples and "{column}" has {len(raw)}; they must be equally long.')
+        used = ~(np.isnan(times) & np.isnan(raw))
+        times, raw = times[used], raw[used]
+        check_clock(f'"{table.source}", clock "{clock}" of {what}', times)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return times, unit * (spec.scale * raw + spec.offset)
+
+
+def _entries(word: str, given: object) -> list[tuple[str, Any]]:
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise CalibodyError(f'{word} is {type(given).__name__}; give a mapping from channels to columns, such as {{"joint.NAME.angle": "theta"}}.')
+    return list(given.items())
+
+
+def _scalars(channel: str, spec: ObserveSpec | DriveSpec) -> list[tuple[str, str]]:
+    """The scalar channels a spec stands for, each with its column."""
+    if spec.columns is None:
+        assert spec.column is not None  # checked by spec_of
+        return [(channel, spec.column)]
+    counts = _COUNTS.get(quantity(channel), (3,))
+    if len(spec.columns) not in counts:
+        expected = " or ".join(f"{n} ({', '.join(COMPONENTS[n])})" for n in counts)
+        raise CalibodyError(f'The channel "{channel}" was given {len(spec.columns)} columns; give {expected}, or column for a scalar.')
+    return [(f"{channel}.{part}", column) for part, column in zip(COMPONENTS[len(spec.columns)], spec.columns, strict=True)]

@@ -1,0 +1,286 @@
+"""Recordings: what was measured and what drove the mechanism, each on its own clock, in SI units.
+
+A recording is one run. Its observations are scalar channels (`joint.hinge.angle`, `site.tip.position.x`) with gaps as NaN; its drives are
+signals that are known at every instant of the run. All clocks count from the same zero. Whether the mechanism has such channels is not
+known here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from calibody.errors import CalibodyError, nearest
+from calibody.recording.angles import unwrap
+from calibody.recording.signal import Signal
+
+FEWEST_SAMPLES = 4
+"""Finite samples a channel must have: a cubic has four coefficients, and less than that says nothing about noise."""
+SATURATED = 0.05
+"""Share of samples at the exact maximum or minimum from which a channel is said to look cut off."""
+LARGE_GAP = 10.0
+"""Sampling periods without a sample from which a gap is mentioned."""
+SLOW_CLOCK = 0.5
+"""Median sampling period [s] from which the clock may be in another unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One measured scalar channel."""
+
+    channel: str
+    times: np.ndarray
+    """Instants of the samples [s], strictly increasing."""
+    values: np.ndarray
+    """SI units, after scale and offset; NaN is a gap."""
+    sd: float | None = None
+    """Standard deviation of the noise, in the units of `values`; None: not known, to be found."""
+
+    def __post_init__(self) -> None:
+        what = f'The channel "{check_channel(self.channel)}"'
+        times, values = _series(what, self.times, self.values)
+        if np.isinf(values).any():
+            raise CalibodyError(f"{what} is infinite at sample {int(np.argmax(np.isinf(values))) + 1}; mark gaps as NaN or leave the cell empty.")
+        count = int(np.isfinite(values).sum())
+        if count == 0:
+            raise CalibodyError(f"{what} has no finite sample; check the column and its missing values.")
+        if count < FEWEST_SAMPLES:
+            raise CalibodyError(f"{what} has {count} finite sample{'s' if count > 1 else ''}; at least {FEWEST_SAMPLES} are needed.")
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "sd", check_sd(self.sd, what))
+
+    @property
+    def present(self) -> np.ndarray:
+        """Which samples are not gaps."""
+        return np.isfinite(self.values)
+
+    @property
+    def period(self) -> float:
+        """The median time between samples that are not gaps [s]."""
+        return float(np.median(np.diff(self.times[self.present])))
+
+    def unwrapped(self, force: bool = False) -> Observation:
+        """The same angles without jumps of a turn (see `angles`)."""
+        return replace(self, values=unwrap(self.times, self.values, force))
+
+    def between(self, start: float, end: float) -> Observation:
+        """The samples from `start` to `end` [s], both included."""
+        inside = (self.times >= start) & (self.times <= end)
+        if inside.all():
+            return self
+        if np.isfinite(self.values[inside]).sum() < FEWEST_SAMPLES:
+            raise CalibodyError(
+                f'The channel "{self.channel}" has {int(np.isfinite(self.values[inside]).sum())} finite samples from {start:g} s to {end:g} s '
+                f"(it was recorded from {self.times[0]:g} s to {self.times[-1]:g} s); at least {FEWEST_SAMPLES} are needed."
+            )
+        return replace(self, times=self.times[inside], values=self.values[inside])
+
+    def warnings(self) -> list[str]:
+        """Sentences about what looks wrong but can be fitted."""
+        t, x = self.times[self.present], self.values[self.present]
+        what, out = f'The channel "{self.channel}"', []
+        if self.period > SLOW_CLOCK:
+            out.append(f'{what} has one sample every {self.period:g} s; if its clock is not in seconds, give time_unit ("ms", "us", "ns").')
+        out += _gap_sentences(what, t)
+        if x.min() == x.max():
+            return [*out, f"{what} is constant ({x[0]:g}); it says little, unless the mechanism was at rest."]
+        for word, limit in (("largest", x.max()), ("smallest", x.min())):
+            share = float(np.mean(x == limit))
+            if share > SATURATED:
+                out.append(
+                    f"{what} is at its {word} value ({limit:g}) in {100 * share:.0f} % of the samples; if that is the sensor's limit, make those samples gaps."
+                )
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """One scalar input of the mechanism: a control of an actuator or a force, known at every instant."""
+
+    channel: str
+    signal: Signal
+    sd: float | None = None
+    """Standard deviation of the drive itself, in its units; None: known exactly."""
+
+    def __post_init__(self) -> None:
+        what = f'The drive "{check_channel(self.channel)}"'
+        if not isinstance(self.signal, Signal):
+            raise CalibodyError(f"{what} is {type(self.signal).__name__}; give a Signal(times, values, hold).")
+        object.__setattr__(self, "sd", check_sd(self.sd, what))
+
+    @property
+    def period(self) -> float:
+        """The median time between samples [s]; infinite for one sample, which is a constant from then on."""
+        return float(np.median(np.diff(self.signal.times))) if len(self.signal.times) > 1 else math.inf
+
+    @property
+    def known(self) -> tuple[float, float]:
+        """From when until when the drive is known [s]: its samples, and one period more on both sides, where the ends are held."""
+        first, last, period = float(self.signal.times[0]), float(self.signal.times[-1]), self.period
+        return first - (period if math.isfinite(period) else 0.0), max(last + period, self.signal.end)
+
+    def warnings(self, start: float) -> list[str]:
+        """Sentences about what looks wrong in a run that begins at `start`."""
+        what, first = f'The drive "{self.channel}"', float(self.signal.times[0])
+        out = _gap_sentences(what, self.signal.times) if self.signal.hold == "linear" else []  # a held drive may be sampled only where it changes
+        if first > start + 1e-9 * max(1.0, abs(start)):
+            out.append(f"{what} begins {first - start:.3g} s after the run; its first value is held back.")
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One run: observations inside [start, end] and drives that cover it. Samples outside are left out, drives are kept whole."""
+
+    name: str
+    observations: tuple[Observation, ...]
+    drives: tuple[Drive, ...] = ()
+    start: float = math.nan
+    """Begin of the run [s], before which a delayed drive is held; by default the first observed sample."""
+    end: float = math.nan
+    """End of the run [s]; by default the last observed sample."""
+    source: str = "memory"
+    """Where it was read from, for people."""
+    sha256: str | None = None
+    """Of the file; of several files, the SHA-256 of their hexadecimal digests, one per line; None for data in memory."""
+
+    def __post_init__(self) -> None:
+        observations, drives = _members(self.name, self.observations, Observation), _members(self.name, self.drives, Drive)
+        if not observations:
+            raise CalibodyError(f'The recording "{self.name}" observes nothing; give at least one channel to observe.')
+        start = _instant("start", self.start, min(o.times[o.present][0] for o in observations))
+        end = _instant("end", self.end, max(o.times[o.present][-1] for o in observations))
+        if start >= end:
+            raise CalibodyError(f'The recording "{self.name}" starts at {start:g} s and ends at {end:g} s; the end must come after the start.')
+        object.__setattr__(self, "observations", tuple(o.between(start, end) for o in observations))
+        object.__setattr__(self, "drives", drives)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "end", end)
+        for drive in drives:
+            self._check_covered_by(drive)
+
+    def _check_covered_by(self, drive: Drive) -> None:
+        first, last = drive.known
+        rounding = 1e-9 * max(1.0, abs(self.start), abs(self.end))
+        if first > self.start + rounding or last < self.end - rounding:
+            raise CalibodyError(
+                f'The drive "{drive.channel}" is shorter than the recording "{self.name}": it was sampled from {drive.signal.times[0]:g} s to '
+                f"{drive.signal.times[-1]:g} s, the run goes from {self.start:g} s to {self.end:g} s; extend the drive, or give start and end inside it."
+            )
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The observed channels."""
+        return tuple(o.channel for o in self.observations)
+
+    @property
+    def duration(self) -> float:
+        """Length of the run [s]."""
+        return self.end - self.start
+
+    @property
+    def period(self) -> float:
+        """The shortest sampling period of the observations [s]."""
+        return min(o.period for o in self.observations)
+
+    def __getitem__(self, channel: str) -> Observation:
+        for observation in self.observations:
+            if observation.channel == channel:
+                return observation
+        known = self.channels
+        raise CalibodyError(f'The recording "{self.name}" does not observe "{channel}"{nearest(channel, known) or "; it has " + ", ".join(known) + "."}')
+
+    def cut(self, start: float | None = None, end: float | None = None) -> Recording:
+        """The part from `start` to `end` [s]; what is left out stays."""
+        return replace(self, start=self.start if start is None else start, end=self.end if end is None else end)
+
+    def warnings(self) -> list[str]:
+        """Sentences about what looks wrong but can be fitted."""
+        return [s for o in self.observations for s in o.warnings()] + [s for d in self.drives for s in d.warnings(self.start)]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.start:g} s to {self.end:g} s, from {self.source}"]
+        for o in self.observations:
+            noise = "noise not given" if o.sd is None else f"sd {o.sd:g}"
+            lines.append(f"  observed  {o.channel}  {int(o.present.sum())} samples, {1 / o.period:.4g} Hz, {noise}")
+        for d in self.drives:
+            noise = "" if d.sd is None else f", sd {d.sd:g}"
+            lines.append(f"  driven    {d.channel}  {len(d.signal.times)} samples, hold {d.signal.hold}{noise}")
+        return "\n".join(lines)
+
+
+Member = TypeVar("Member", Observation, Drive)
+
+
+def check_channel(channel: object) -> str:
+    """A channel's name, or a sentence if it cannot be one."""
+    if not isinstance(channel, str) or len(channel.split(".")) < 2 or not all(channel.split(".")):
+        raise CalibodyError(f'{channel!r} is not a channel; give a path such as "joint.NAME.angle" or "actuator.NAME".')
+    return channel
+
+
+def check_sd(sd: object, what: str) -> float | None:
+    """A standard deviation as a float, or None."""
+    if sd is None:
+        return None
+    if isinstance(sd, bool) or not isinstance(sd, (int, float, np.integer, np.floating)) or not (math.isfinite(sd) and sd > 0):
+        raise CalibodyError(f"{what} has sd = {sd!r}; give a positive standard deviation, or leave it out.")
+    return float(sd)
+
+
+def check_clock(what: str, times: np.ndarray) -> None:
+    """A sentence that names the first sample at which a clock is not finite or does not increase."""
+    if not np.isfinite(times).all():
+        raise CalibodyError(f"{what} has no finite time at sample {int(np.argmin(np.isfinite(times))) + 1}; remove the row or mend the clock.")
+    steps = np.diff(times)
+    if (steps <= 0).any():
+        k = int(np.argmax(steps <= 0))
+        raise CalibodyError(f"{what}: its clock does not increase at sample {k + 1} ({times[k]:.9g} s, then {times[k + 1]:.9g} s); sort or mend the times.")
+
+
+def _series(what: str, times: object, values: object) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        t, x = np.array(times, dtype=float), np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise CalibodyError(f"{what}: times and values must be arrays of numbers.") from None
+    if t.ndim != 1 or t.shape != x.shape:
+        raise CalibodyError(f"{what}: times has the shape {t.shape} and values {x.shape}; give two arrays of one length.")
+    check_clock(what, t)
+    t.setflags(write=False)
+    x.setflags(write=False)
+    return t, x
+
+
+def _members(name: str, given: Sequence[Member], kind: type[Member]) -> tuple[Member, ...]:
+    members = tuple(given)
+    seen: set[str] = set()
+    for member in members:
+        if not isinstance(member, kind):
+            raise CalibodyError(f'The recording "{name}" was given {type(member).__name__} where {kind.__name__} was expected.')
+        if member.channel in seen:
+            raise CalibodyError(f'The recording "{name}" has the channel "{member.channel}" twice; leave one out.')
+        seen.add(member.channel)
+    return members
+
+
+def _instant(word: str, given: object, default: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.integer, np.floating)) or math.isinf(given):
+        raise CalibodyError(f"{word} = {given!r}; give an instant in seconds, or leave it out.")
+    return float(default) if math.isnan(given) else float(given)
+
+
+def _gap_sentences(what: str, times: np.ndarray) -> list[str]:
+    if len(times) < 3:
+        return []
+    steps = np.diff(times)
+    large = steps > LARGE_GAP * np.median(steps)
+    if not large.any():
+        return []
+    k = int(np.argmax(steps))
+    more = f", and {int(large.sum()) - 1} more" if large.sum() > 1 else ""
+    return [f"{what} has a gap of {steps[k]:.3g} s after {times[k]:g} s{more}; the sampling period is {np.median(steps):.3g} s."]

@@ -1,0 +1,160 @@
+"""Generalised Gauss-Newton for constrained least squares: linearise, step, line search on an exact penalty function.
+
+The merit function is `1/2 |F|^2 + 1/2 sum_noisy C^2/Omega + mu |C|_1 over exact rows`, with mu kept above the largest multiplier, so that
+a Gauss-Newton step is a descent direction (Bock 1987; Nocedal and Wright 2006, section 18.3). When the line search has to shorten the
+step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calibody.solve.condensed import Linearisation, Step, step
+
+
+class AbstractProblem(ABC):
+    """States x on a manifold (opaque to the solver), parameters theta a vector."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: np.ndarray
+    """Size of a change of each parameter that counts as one."""
+
+    @abstractmethod
+    def linearise(self, x: Any, theta: np.ndarray) -> Linearisation: ...
+
+    @abstractmethod
+    def values(self, x: Any, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F and C only."""
+
+    @abstractmethod
+    def move(self, x: Any, d: np.ndarray) -> Any:
+        """The states displaced by a tangent vector."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """When to stop and how hard to try."""
+
+    iterations: int = 60
+    """Most Gauss-Newton steps."""
+    tolerance: float = 1e-4
+    """Converged when a full step moves the parameters by less than this many standard deviations (given the stated noise) ..."""
+    feasibility: float = 1e-7
+    """... and no equation is off by more than this, relative to the size of its terms."""
+    shortest: float = 1e-3
+    """Shortest step length before damping is raised."""
+
+
+@dataclass
+class Iteration:
+    """One line of the table of iterations."""
+
+    number: int
+    cost: float
+    violation: float
+    length: float
+    change: float
+    """Size of the parameter step in standard deviations."""
+    damping: float
+
+
+@dataclass
+class Solution:
+    """The end of the iteration; `status` is "converged" or a sentence."""
+
+    x: Any
+    theta: np.ndarray
+    status: str
+    cost: float
+    history: list[Iteration]
+    last: Step | None
+    linearisation: Linearisation | None
+    multipliers: np.ndarray | None = field(default=None)
+
+    @property
+    def converged(self) -> bool:
+        return self.status == "converged"
+
+
+def _cost(F: np.ndarray, C: np.ndarray, Omega: np.ndarray) -> float:
+    noisy = Omega > 0.0
+    return 0.5 * float(F @ F) + 0.5 * float((C[noisy] ** 2 / Omega[noisy]).sum())
+
+
+def minimise(problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings = Settings(), report: Callable[[Iteration], None] | None = None) -> Solution:  # noqa: B008
+    theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
+    damping, penalty = 0.0, 0.0
+    history: list[Iteration] = []
+    lin = problem.linearise(x, theta)
+    taken: Step | None = None
+    for number in range(1, settings.iterations + 1):
+        cost = _cost(lin.F, lin.C, lin.Omega)
+        exact = lin.Omega == 0.0
+        violation = _violation(lin, exact)
+        for _ in range(12):
+            floor = 1e-12 * np.maximum(_diagonal(lin), 1e-300)
+            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2 + floor)
+            if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
+                damping = max(10.0 * damping, 1e-3)
+                continue
+            change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
+            penalty = max(penalty, 1.5 * float(np.abs(taken.multipliers[exact]).max(initial=0.0)))
+            length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
+            small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility
+            if length >= settings.shortest or small:
+                break
+            damping = max(10.0 * damping, 1e-2 * float(np.max(np.diag(taken.information) * problem.scale**2, initial=1e-8)))
+        else:
+            sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
+            return Solution(x, theta, sentence, cost, history, taken, lin)
+        history.append(Iteration(number, cost, violation, length, change, damping))
+        if report is not None:
+            report(history[-1])
+        x, theta = new
+        if length > 0.0:
+            lin = problem.linearise(x, theta)
+        if small and _violation(lin, exact) < settings.feasibility:
+            return Solution(x, theta, "converged", _cost(lin.F, lin.C, lin.Omega), history, taken, lin, taken.multipliers)
+        if length > 0.9:
+            damping = 0.0 if damping < 1e-6 else damping / 10.0
+    sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
+    return Solution(x, theta, sentence, _cost(lin.F, lin.C, lin.Omega), history, taken, lin)
+
+
+def _violation(lin: Linearisation, exact: np.ndarray) -> float:
+    """The largest violation of an exact equation."""
+    return float(np.abs(lin.C[exact]).max(initial=0.0))
+
+
+def _diagonal(lin: Linearisation) -> np.ndarray:
+    return (lin.Ft**2).sum(0) + (lin.Ct**2).sum(0)
+
+
+def _search(problem: AbstractProblem, lin: Linearisation, taken: Step, x: Any, theta: np.ndarray, penalty: float, shortest: float) -> tuple[float, tuple]:
+    """Halve the step until the merit function decreases; 0 and the old point if it does not."""
+    exact = lin.Omega == 0.0
+
+    def merit(F: np.ndarray, C: np.ndarray) -> float:
+        return _cost(F, C, lin.Omega) + penalty * float(np.abs(C[exact]).sum())
+
+    start = merit(lin.F, lin.C)
+    predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
+    C_new = lin.C + lin.Cx @ taken.states + lin.Ct @ taken.parameters
+    expected = start - merit(predicted, np.where(exact, 0.0, C_new))
+    length = 1.0
+    while length >= shortest:
+        candidate = problem.move(x, length * taken.states), np.clip(theta + length * taken.parameters, problem.lower, problem.upper)
+        values = problem.values(*candidate)
+        if all(np.isfinite(v).all() for v in values):
+            now = merit(*values)
+            # rounding: the merit cannot be trusted below 1e-12 of itself
+            if now <= start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start):
+                return length, candidate
+        length *= 0.5
+    return 0.0, (x, theta)
