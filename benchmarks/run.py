@@ -194,7 +194,7 @@ def simulation(count: int, coordinates: str) -> Callable[[], object]:
 
 def startup() -> list[Metric]:
     with tempfile.TemporaryDirectory() as folder:
-        cold, first, _ = process("evaluation(2, 'free', 200)", Path(folder))
+        cold, _, _ = process("evaluation(2, 'free', 200)", Path(folder))
         warm = min(process("evaluation(3, 'free', 200)", Path(folder))[0] for _ in range(3))
     return [
         Metric("first start ever, empty cache", cold, "s", gate=12.0),

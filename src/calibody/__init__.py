@@ -24,8 +24,13 @@ from calibody.model import (
 )
 
 if TYPE_CHECKING:
+    from calibody.estimate.fit import fit as fit
+    from calibody.estimate.result import Result as Result
+    from calibody.estimate.unknowns import Unknown as Unknown
     from calibody.formats import load as load
     from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics, inverse_dynamics as inverse_dynamics
+    from calibody.recording.readers import read as read
+    from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
     from calibody.recording.signal import Signal as Signal
     from calibody.steppers.motion import Motion as Motion
     from calibody.steppers.rollout import simulate as simulate
@@ -42,6 +47,13 @@ _LATER = {
     "step_derivatives": "calibody.steppers.sensitivity",
     "StepDerivatives": "calibody.steppers.sensitivity",
     "Signal": "calibody.recording.signal",
+    "Recording": "calibody.recording.recording",
+    "Observation": "calibody.recording.recording",
+    "Drive": "calibody.recording.recording",
+    "read": "calibody.recording.readers",
+    "fit": "calibody.estimate.fit",
+    "Unknown": "calibody.estimate.unknowns",
+    "Result": "calibody.estimate.result",
     "forward_dynamics": "calibody.mechanics.dynamics",
     "inverse_dynamics": "calibody.mechanics.dynamics",
 }

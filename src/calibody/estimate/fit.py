@@ -60,12 +60,12 @@ def fit(
     worker = _Fit(structure, recordings, unknowns, sds, report)
     levels: list[tuple[float, np.ndarray, np.ndarray]] = []
     motions: list[Motion] | None = None
-    for level in range(1 if h is not None else MAXIMAL_REFINEMENTS + 1):
-        solution, problem, motions = worker.solve(base / 2**level, theta, motions)
+    while True:
+        solution, problem, motions = worker.solve(base / 2 ** len(levels), theta, motions)
         theta = solution.theta
         found = worker.uncertainty(problem, solution, given)
         levels.append((problem.runs[0].h, theta, found.sd))
-        if not solution.converged or (level and _settled(levels, worker.unknowns)):
+        if h is not None or not solution.converged or len(levels) > MAXIMAL_REFINEMENTS or (len(levels) > 1 and _settled(levels)):
             break
     return worker.result(problem, solution, found, levels, given, time.perf_counter() - began)
 
@@ -89,13 +89,19 @@ def _noise(recordings: Sequence[Recording]) -> tuple[list[dict[str, float]], boo
 
 def _coarsest(recordings: Sequence[Recording]) -> float:
     """The finest sampling interval of the observations."""
-    return min(float(np.median(np.diff(o.times))) for r in recordings for o in r.observations)
+    return min(r.period for r in recordings)
 
 
-def _settled(levels: list[tuple[float, np.ndarray, np.ndarray]], unknowns: Sequence[Entry]) -> bool:
+def _settled(levels: list[tuple[float, np.ndarray, np.ndarray]]) -> bool:
     (_, before, _), (_, now, sd) = levels[-2:]
     moved = np.abs(now - before)
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
+
+
+def _sharpen(runs: Sequence[Run], delta: float) -> None:
+    """The rate below which dry friction is viscous, in all runs."""
+    for run in runs:
+        run.delta = delta
 
 
 class _Uncertainty:
@@ -124,14 +130,14 @@ class _Fit:
                 run.active = old.active  # type: ignore[misc]
         rate = self._rms_rate(problem, x, theta)
         stages = (FRICTION_STAGES if first else FRICTION_STAGES[-1:]) if self.friction else (1.0,)
-        for k, stage in enumerate(stages):
-            for run in runs:
-                run.delta = stage * rate
-            last = k == len(stages) - 1
-            solution = minimise(problem, x, theta, Settings() if last else Settings(iterations=15, tolerance=0.1), self._note)
-            x, theta = solution.x, solution.theta
+        for stage in stages[:-1]:
+            _sharpen(runs, stage * rate)
+            rough = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
+            x, theta = rough.x, rough.theta
+        _sharpen(runs, stages[-1] * rate)
+        solution = minimise(problem, x, theta, Settings(), self._note)
         self.coarse = runs
-        return solution, problem, x
+        return solution, problem, solution.x
 
     def _note(self, iteration: Iteration) -> None:
         self.history.append(iteration)
@@ -189,7 +195,9 @@ class _Fit:
         }  # fmt: skip
         covariance = found.analysis.covariance
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-        numbers, _ = values_at([e for e in self.unknowns if e.run is None], np.array([x for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]), 0)
+        numbers, _ = values_at(
+            [e for e in self.unknowns if e.run is None], np.array([x for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]), 0
+        )
         return Result(
             solution.status, parameters, found.analysis.determined, found.analysis.sentences, covariance, covariance / size[:, None] / size[None, :],
             tuple(self._channels(problem, solution)), found.chi2, found.dof, given, problem.model.replace(numbers), levels[-1][0], len(levels) - 1,
@@ -210,7 +218,9 @@ class _Fit:
         notes = list(self.structure.model.notes)
         ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
         if given and ratio > 1.2:
-            notes.append(f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error.")
+            notes.append(
+                f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error."
+            )
         if given and ratio < 0.7:
             notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
         notes += [f"{e.name} ended at its bound and has no error bar." for e, b in zip(self.unknowns, found.at_bound, strict=True) if b]
@@ -228,6 +238,3 @@ def _discretisation(levels: list[tuple[float, np.ndarray, np.ndarray]]) -> np.nd
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.abs(before / last)
     return np.where((ratio > 3.0) & (ratio < 5.0), np.abs(last) / 3.0, np.abs(last))
-
-
-

@@ -51,7 +51,7 @@ def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, sc
     strong = ~weak
     inverse = (vectors[:, strong] / mu[strong]) @ vectors[:, strong].T
     covariance[np.ix_(free, free)] = factor * inverse * S[:, None] * S[None, :]
-    sentences, determined = _named(vectors[:, weak], [names[i] for i in free], theta[free], S, covariance[np.ix_(free, free)])
+    sentences, determined = _named(vectors[:, weak], [names[int(i)] for i in free], theta[free], S, covariance[np.ix_(free, free)])
     return Identifiability(resolved, covariance, sentences, determined)
 
 
@@ -73,7 +73,9 @@ def _named(weak: np.ndarray, names: list[str], theta: np.ndarray, scale: np.ndar
     rest = [n for n, row in zip(names, weak, strict=True) if SHARE < (row**2).sum() <= 1.0 - SHARE]
     if rest:
         count = weak.shape[1] - len(alone)
-        sentences.append(f"Of {', '.join(rest)} only {len(rest) - count} independent combination{'s are' if len(rest) - count != 1 else ' is'} determined, not the single numbers.")
+        sentences.append(
+            f"Of {', '.join(rest)} only {len(rest) - count} independent combination{'s are' if len(rest) - count != 1 else ' is'} determined, not the single numbers."
+        )
     return tuple(sentences), ()
 
 

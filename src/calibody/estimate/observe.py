@@ -19,6 +19,7 @@ from calibody.mechanics.elements import spring
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Structure
 from calibody.model import Model
+from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
 
 
@@ -30,7 +31,7 @@ class NodeValues:
     dofs: np.ndarray
     gradient: np.ndarray
 
-    def matrix(self, nv: int) -> sp.csr_matrix:
+    def matrix(self, nv: int) -> Sparse:
         """(K, K nv): derivative with respect to all nodes' tangents."""
         K = len(self.value)
         rows = np.broadcast_to(np.arange(K), self.gradient.shape)
@@ -42,10 +43,14 @@ def check(model: Model, path: str) -> channels.Channel:
     """A channel that can be observed, as a scalar."""
     channel = channels.resolve(model, path)
     if channel.components and channel.component is None:
-        raise CalibodyError(f'The channel "{path}" has {len(channel.components)} components; observe them one by one, for instance "{path}.{channel.components[0]}".')
+        raise CalibodyError(
+            f'The channel "{path}" has {len(channel.components)} components; observe them one by one, for instance "{path}.{channel.components[0]}".'
+        )
     good = {"joint": ("angle", "position", "rate"), "site": ("position",), "body": ("position", "com")}
     if channel.quantity not in good.get(channel.kind, ()) or (channel.kind == "joint" and channel.component is not None):
-        raise CalibodyError(f'The channel "{path}" cannot be observed yet; observe angles, positions and rates of hinges and slides, or positions of sites and bodies.')
+        raise CalibodyError(
+            f'The channel "{path}" cannot be observed yet; observe angles, positions and rates of hinges and slides, or positions of sites and bodies.'
+        )
     return channel
 
 
@@ -80,7 +85,7 @@ def _coordinate(structure: Structure, f: Frames, joint: str) -> NodeValues:
     return NodeValues(f.s[c], np.concatenate(dofs), np.concatenate(values))
 
 
-def interpolation(nodes: np.ndarray, times: np.ndarray) -> sp.csr_matrix:
+def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
     """(samples, nodes): Lagrange weights of the four nodes around each sample (fewer nodes: all of them)."""
     K = len(nodes)
     order = min(4, K)
@@ -102,7 +107,7 @@ def interpolation(nodes: np.ndarray, times: np.ndarray) -> sp.csr_matrix:
     return W
 
 
-def rate_matrix(K: int, h: float) -> sp.csr_matrix:
+def rate_matrix(K: int, h: float) -> Sparse:
     """(K, K): central differences, second order at the ends too."""
     R = sp.lil_matrix((K, K))
     for k in range(1, K - 1):

@@ -18,10 +18,10 @@ from calibody.mechanics import assembly, host
 from calibody.mechanics.kinematics import difference
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
-from calibody.solve.condensed import Linearisation
+from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
-from calibody.steppers.start import free_start
 from calibody.steppers.base import Start
+from calibody.steppers.start import free_start
 
 CUTOFF = 10.0
 """Hz: what is faster in the recordings of mechanisms is mostly noise (seed 000, section 4.4 uses the same)."""
@@ -65,7 +65,7 @@ class Smoothing(AbstractProblem):
             C, Cx = self._loops(x)
         return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)), np.zeros(len(C)))
 
-    def _loops(self, x: Motion) -> tuple[np.ndarray, sp.csr_matrix]:
+    def _loops(self, x: Motion) -> tuple[np.ndarray, Sparse]:
         from calibody.mechanics.equations import evaluate
 
         run, s = self.run, self.run.structure

@@ -30,7 +30,7 @@ from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
-from calibody.solve.condensed import Linearisation
+from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.gauss_newton import AbstractProblem
 
 
@@ -50,9 +50,9 @@ class Data:
     y: np.ndarray
     times: np.ndarray
     sd: float
-    W: sp.csr_matrix
+    W: Sparse
     """(samples, K) from the channel at the nodes to the samples."""
-    dW: sp.csr_matrix
+    dW: Sparse
     """Its derivative with respect to time: minus the derivative with respect to a delay."""
 
 
@@ -130,7 +130,7 @@ class Run:
     # -- equations -----------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _combination(self) -> tuple[sp.csr_matrix, np.ndarray]:
+    def _combination(self) -> tuple[Sparse, np.ndarray]:
         """Rows of constraints from g at all nodes (rigid: g_k at every node; compliant: the implicit mean at the inner nodes), and their softness."""
         eps, tau = Numbers.of(self.structure).softness
         K = self.K
@@ -154,7 +154,7 @@ class Run:
         return matrix, np.concatenate(soft) if soft else np.zeros(0)
 
     @cached_property
-    def _softness_columns(self) -> sp.csr_matrix:
+    def _softness_columns(self) -> Sparse:
         """Where compliance times multiplier enters the constraint rows: (rows, multiplier unknowns)."""
         _, soft = self._combination
         eps = Numbers.of(self.structure).softness[0]
@@ -177,7 +177,7 @@ class Run:
             rows = rows + self._softness_columns @ motion.multipliers[self.active, 1:-1].T.ravel()
         return np.concatenate([(result.residual / self.h).T.ravel(), rows])
 
-    def constraint_jacobian(self, result: Evaluation) -> sp.csr_matrix:
+    def constraint_jacobian(self, result: Evaluation) -> Sparse:
         s, M = self.structure, self.K - 2
         assert result.minus is not None and result.zero is not None and result.plus is not None
         m = np.arange(M)
@@ -201,7 +201,10 @@ class Run:
         data, ij = np.concatenate([v.ravel() for v in parts_v]), tuple(np.concatenate([p.ravel() for p in q]) for q in (parts_r, parts_c))
         dynamics = sp.csr_matrix((data, ij), shape=(M * s.nv, self.size))
         k = np.arange(self.K)
-        flat = (result.gradient.ravel(), ((k[None, :] * s.nc + result.gradient_rows[:, None]).ravel(), (k[None, :] * s.nv + result.gradient_columns[:, None]).ravel()))
+        flat = (
+            result.gradient.ravel(),
+            ((k[None, :] * s.nc + result.gradient_rows[:, None]).ravel(), (k[None, :] * s.nv + result.gradient_columns[:, None]).ravel()),
+        )
         nodes = sp.csr_matrix(flat, shape=(s.nc * self.K, self.nq))
         loops = sp.hstack([self._combination[0] @ nodes, self._softness_columns], format="csr")
         return sp.vstack([dynamics, loops], format="csr")
@@ -224,7 +227,9 @@ class Transcription(AbstractProblem):
 
     # -- residuals -------------------------------------------------------------------------------------------------------------------
 
-    def _predict(self, run: Run, model: Model, frames: Frames, sensors: dict[tuple[str, str], float], d: Data) -> tuple[np.ndarray, np.ndarray, observe.NodeValues, float]:
+    def _predict(
+        self, run: Run, model: Model, frames: Frames, sensors: dict[tuple[str, str], float], d: Data
+    ) -> tuple[np.ndarray, np.ndarray, observe.NodeValues, float]:
         """Prediction of the samples, its slope in time, the channel at the nodes, the gain."""
         nodes = observe.at_nodes(run.structure, model, frames, d.channel)
         path = d.channel.path
@@ -281,12 +286,18 @@ class Transcription(AbstractProblem):
         empty = sp.csr_matrix((len(F[0]), sum(r.size for r in self.runs)))
         rows = np.concatenate(C)
         return Linearisation(
-            np.concatenate(F), sp.vstack([empty, sp.block_diag(Fx)], format="csr"), np.vstack(Ft), rows, sp.block_diag(Cx, format="csr"), np.vstack(Ct), np.zeros(len(rows))
+            np.concatenate(F),
+            sp.vstack([empty, sp.block_diag(Fx)], format="csr"),
+            np.vstack(Ft),
+            rows,
+            sp.block_diag(Cx, format="csr"),
+            np.vstack(Ct),
+            np.zeros(len(rows)),
         )
 
     def _observed(
         self, r: int, theta: np.ndarray, frames: Frames, sensors: dict[tuple[str, str], float], model: Model, motion: Motion
-    ) -> tuple[np.ndarray, sp.csr_matrix, np.ndarray]:
+    ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, ft = [], [], []
         for d in run.data:

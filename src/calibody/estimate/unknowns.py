@@ -128,7 +128,9 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     if first.sensor is None and first.expression is None and lower == -math.inf and first.path.rsplit(".", 1)[-1] in NOT_NEGATIVE:
         lower = 0.0
     if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(unknown.upper) or lower > unknown.upper:
-        raise CalibodyError(f'The unknown "{name}" has initial {initial}, lower {lower}, upper {unknown.upper}; give a finite initial value and lower <= upper.')
+        raise CalibodyError(
+            f'The unknown "{name}" has initial {initial}, lower {lower}, upper {unknown.upper}; give a finite initial value and lower <= upper.'
+        )
     if not lower <= initial <= unknown.upper:
         raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
     scale = unknown.scale if unknown.scale is not None else max(abs(initial), 1e-3 if default == 0.0 else abs(default))

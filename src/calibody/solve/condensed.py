@@ -18,10 +18,14 @@ bounds has as many variables as there are parameters: a primal active-set method
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import qdldl
 import scipy.sparse as sp
+
+Sparse = Any
+"""A scipy sparse matrix (its stubs tell matrix from array and format from format; nothing here depends on that)."""
 
 # Static regularisation of the equilibrated matrix (whose entries are at most 1): enough for the pivots, and removed by refinement in three or
 # four steps (measured: 1e-9 takes more than fifteen on a mesh of 4000 nodes, 1e-13 is no better).
@@ -35,10 +39,10 @@ class Linearisation:
     """Residuals F and constraints C with their derivatives; states sparse, parameters dense."""
 
     F: np.ndarray
-    Fx: sp.csr_matrix
+    Fx: Sparse
     Ft: np.ndarray
     C: np.ndarray
-    Cx: sp.csr_matrix
+    Cx: Sparse
     Ct: np.ndarray
     Omega: np.ndarray
     """(rows of C,) variance of the process noise of each row, 0 for an equation that holds exactly."""
@@ -49,7 +53,7 @@ class Factor:
 
     def __init__(self, lin: Linearisation) -> None:
         P = (lin.Fx.T @ lin.Fx).tocsc()
-        K = sp.bmat([[P, lin.Cx.T], [lin.Cx, sp.diags(-lin.Omega) if len(lin.Omega) else None]], format="csc")
+        K: Sparse = sp.bmat([[P, lin.Cx.T], [lin.Cx, sp.diags(-lin.Omega) if len(lin.Omega) else None]], format="csc")
         self.n = P.shape[0]
         scale = _equilibration(K)
         D = sp.diags(scale)
@@ -77,7 +81,7 @@ class Factor:
         return self.scale * best
 
 
-def _equilibration(K: sp.csc_matrix) -> np.ndarray:
+def _equilibration(K: Sparse) -> np.ndarray:
     """Diagonal scaling that brings the largest entry of every row and column near one (Ruiz 2001, three rounds)."""
     scale = np.ones(K.shape[0])
     A = abs(K)

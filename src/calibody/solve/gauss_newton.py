@@ -47,6 +47,10 @@ class Settings:
     """Converged when a full step moves the parameters by less than this many standard deviations (given the stated noise) ..."""
     feasibility: float = 1e-7
     """... and no equation is off by more than this, relative to the size of its terms."""
+    close: float = 0.03
+    """Where a kink (dry friction) keeps the iteration between two neighbouring pieces, it counts as converged after three steps in a row
+    that move the parameters by less than this many standard deviations, the equations holding to `close_feasibility`."""
+    close_feasibility: float = 1e-4
     shortest: float = 1e-3
     """Shortest step length before damping is raised."""
 
@@ -87,12 +91,16 @@ def _cost(F: np.ndarray, C: np.ndarray, Omega: np.ndarray) -> float:
     return 0.5 * float(F @ F) + 0.5 * float((C[noisy] ** 2 / Omega[noisy]).sum())
 
 
-def minimise(problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings = Settings(), report: Callable[[Iteration], None] | None = None) -> Solution:  # noqa: B008
+def minimise(
+    problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings | None = None, report: Callable[[Iteration], None] | None = None
+) -> Solution:
+    settings = Settings() if settings is None else settings
     theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
     damping, penalty = 0.0, 0.0
     history: list[Iteration] = []
     lin = problem.linearise(x, theta)
     taken: Step | None = None
+    close = 0
     for number in range(1, settings.iterations + 1):
         cost = _cost(lin.F, lin.C, lin.Omega)
         exact = lin.Omega == 0.0
@@ -106,7 +114,12 @@ def minimise(problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Sett
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
             penalty = max(penalty, 1.5 * float(np.abs(taken.multipliers[exact]).max(initial=0.0)))
             length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
-            small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility
+            size = _term_size(lin, theta)
+            small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
+            near = damping == 0.0 and change < settings.close and violation < settings.close_feasibility * size
+            close = close + 1 if near else 0
+            stuck = near and length < settings.shortest  # at the bottom, as far as rounding and kinks allow
+            small = small or stuck or close >= 3
             if length >= settings.shortest or small:
                 break
             damping = max(10.0 * damping, 1e-2 * float(np.max(np.diag(taken.information) * problem.scale**2, initial=1e-8)))
@@ -119,12 +132,17 @@ def minimise(problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Sett
         x, theta = new
         if length > 0.0:
             lin = problem.linearise(x, theta)
-        if small and _violation(lin, exact) < settings.feasibility:
+        if small and _violation(lin, exact) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", _cost(lin.F, lin.C, lin.Omega), history, taken, lin, taken.multipliers)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
     sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
     return Solution(x, theta, sentence, _cost(lin.F, lin.C, lin.Omega), history, taken, lin)
+
+
+def _term_size(lin: Linearisation, theta: np.ndarray) -> float:
+    """The size of the terms of the equations: what the parameters contribute to them (1 if there are none)."""
+    return max(float(np.abs(lin.Ct * theta).max(initial=0.0)), 1e-12) if lin.Ct.size else 1.0
 
 
 def _violation(lin: Linearisation, exact: np.ndarray) -> float:

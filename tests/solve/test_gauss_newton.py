@@ -1,0 +1,120 @@
+"""The solver on its own: the Lotka-Volterra problem of Bock with its printed solution and covariance, bounds, and bad problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from calibody.solve.condensed import Linearisation, bounded
+from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
+
+Y1 = np.array([1, 0.997829, 2.366363, 6.448709, 5.225859, 2.617129, 1.324945, 1.071534, 1.058930, 3.189685, 6.790586])
+Y2 = np.array([1, 2.249977, 3.215969, 1.787353, 1.050747, 0.215085, 0.109813, 1.276422, 2.493237, 3.079619, 1.665567])
+PER_SECOND = 100
+N = 10 * PER_SECOND + 1
+H = 1.0 / PER_SECOND
+
+
+def rate(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    return np.stack([-x[0] + p[0] * x[0] * x[1], x[1] - p[1] * x[0] * x[1]])
+
+
+def rate_by_state(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    one = np.ones_like(x[0])
+    return np.array([[-one + p[0] * x[1], p[0] * x[0]], [-p[1] * x[1], one - p[1] * x[0]]])
+
+
+def rate_by_parameters(x: np.ndarray) -> np.ndarray:
+    zero = 0.0 * x[0]
+    return np.array([[x[0] * x[1], zero], [zero, -x[0] * x[1]]])
+
+
+class LotkaVolterra(AbstractProblem):
+    """Hermite-Simpson collocation (fourth order) as the exact constraints."""
+
+    def __init__(self, upper: float = np.inf) -> None:
+        self.lower, self.upper, self.scale = np.zeros(2), np.array([upper, np.inf]), np.ones(2)
+
+    def values(self, x: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        a, b = x[:, :-1], x[:, 1:]
+        fa, fb = rate(a, theta), rate(b, theta)
+        middle = (a + b) / 2 + H / 8 * (fa - fb)
+        C = (b - a) / H - (fa + 4 * rate(middle, theta) + fb) / 6
+        return np.concatenate([(x[0, ::PER_SECOND] - Y1) / 0.1, (x[1, ::PER_SECOND] - Y2) / 0.2]), C.T.ravel()
+
+    def linearise(self, x: np.ndarray, theta: np.ndarray) -> Linearisation:
+        F, C = self.values(x, theta)
+        a, b = x[:, :-1], x[:, 1:]
+        fa, fb = rate(a, theta), rate(b, theta)
+        m = (a + b) / 2 + H / 8 * (fa - fb)
+        A, B, M = rate_by_state(a, theta), rate_by_state(b, theta), rate_by_state(m, theta)
+        one = np.eye(2)[:, :, None]
+
+        def times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+            return np.einsum("ijk,jlk->ilk", X, Y)
+
+        Ja = -one / H - (A + 4 * times(M, one / 2 + H / 8 * A)) / 6
+        Jb = one / H - (B + 4 * times(M, one / 2 - H / 8 * B)) / 6
+        Jp = (
+            -(rate_by_parameters(a) + rate_by_parameters(b) + 4 * (rate_by_parameters(m) + times(M, H / 8 * (rate_by_parameters(a) - rate_by_parameters(b)))))
+            / 6
+        )
+        k = np.arange(N - 1)
+        rows, columns, values = [], [], []
+        for i in range(2):
+            for j in range(2):
+                rows += [2 * k + i] * 2
+                columns += [2 * k + j, 2 * k + 2 + j]
+                values += [Ja[i, j], Jb[i, j]]
+        Cx = sp.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(2 * (N - 1), 2 * N))
+        samples = 2 * PER_SECOND * np.arange(11)
+        Fx = sp.csr_matrix((np.repeat([10.0, 5.0], 11), (np.arange(22), np.concatenate([samples, samples + 1]))), shape=(22, 2 * N))
+        return Linearisation(F, Fx, np.zeros((22, 2)), C, Cx, Jp.transpose(2, 0, 1).reshape(-1, 2), np.zeros(2 * (N - 1)))
+
+    def move(self, x: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return x + d.reshape(N, 2).T
+
+
+def first() -> np.ndarray:
+    t = np.linspace(0, 10, N)
+    return np.stack([np.interp(t, np.arange(11), Y1), np.interp(t, np.arange(11), Y2)])
+
+
+@pytest.mark.parametrize("guess", [(0.5, 0.5), (1.0, 1.0), (0.1, 0.1)])
+def test_lotka_volterra(guess: tuple[float, float]) -> None:
+    solution = minimise(LotkaVolterra(), first(), np.array(guess))
+    assert solution.converged and len(solution.history) <= 10
+    np.testing.assert_allclose(solution.theta, (0.69397115, 0.34092149), atol=1e-7)
+    assert 2 * solution.cost == pytest.approx(23.030871, abs=2e-6)
+    assert solution.last is not None
+    covariance = 2 * solution.cost / 18 * np.linalg.inv(solution.last.information)
+    np.testing.assert_allclose(covariance, [[6.31059e-4, 8.10761e-6], [8.10761e-6, 1.44984e-5]], rtol=1e-5)
+
+
+def test_an_active_bound() -> None:
+    solution = minimise(LotkaVolterra(upper=0.65), first(), np.array((0.5, 0.5)))
+    assert solution.converged and solution.theta[0] == 0.65
+    free = minimise(LotkaVolterra(), first(), np.array((0.5, 0.5)))
+    assert solution.cost > free.cost
+
+
+def test_it_says_when_it_gives_up() -> None:
+    solution = minimise(LotkaVolterra(), first(), np.array((0.5, 0.5)), Settings(iterations=2))
+    assert not solution.converged and "2 iterations" in solution.status
+
+
+def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:
+    """Random programmes: within bounds, free slopes zero, slopes at bounds pointing outwards."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        p = int(rng.integers(1, 9))
+        A = rng.normal(size=(p + 2, p))
+        H_, g = A.T @ A, 3 * rng.normal(size=p)
+        lower, upper = -rng.uniform(0, 1, p), rng.uniform(0, 1, p)
+        d, _ = bounded(H_, g, lower, upper)
+        slope = H_ @ d + g
+        assert np.all(d >= lower - 1e-12) and np.all(d <= upper + 1e-12)
+        inside = (d > lower + 1e-12) & (d < upper - 1e-12)
+        np.testing.assert_allclose(slope[inside], 0.0, atol=1e-8 * max(1.0, np.abs(g).max()))
+        assert np.all(slope[d <= lower + 1e-12] >= -1e-8) and np.all(slope[d >= upper - 1e-12] <= 1e-8)
