@@ -112,7 +112,7 @@ def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:
         A = rng.normal(size=(p + 2, p))
         H_, g = A.T @ A, 3 * rng.normal(size=p)
         lower, upper = -rng.uniform(0, 1, p), rng.uniform(0, 1, p)
-        d, _ = bounded(H_, g, lower, upper)
+        d, _ = bounded(H_, g, lower, upper, np.ones(p))
         slope = H_ @ d + g
         assert np.all(d >= lower - 1e-12) and np.all(d <= upper + 1e-12)
         inside = (d > lower + 1e-12) & (d < upper - 1e-12)

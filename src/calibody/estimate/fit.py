@@ -52,6 +52,9 @@ def fit(
         raise CalibodyError("No recording was given; give at least one.")
     if process_noise != "none":
         raise CalibodyError(f'process_noise = {process_noise!r} is not available yet; use "none" (the model is exact, only the measurements are noisy).')
+    soft = [f"joint.{j.name}" for j in model.joints if j.compliance] + [f"loop.{lp.name}" for lp in model.loops if lp.compliance]
+    if soft:
+        raise CalibodyError(f"{soft[0]} is compliant, and fitting compliant joints and loops is not available yet; set its compliance to zero.")
     unknowns = entries(model, estimate, [r.name for r in recordings])
     structure = Structure.build(model, coordinates)
     sds, given = _noise(recordings)
@@ -116,6 +119,7 @@ class _Fit:
     def __init__(self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], sds: list[dict[str, float]], report: Any) -> None:
         self.structure, self.recordings, self.unknowns, self.sds, self.report = structure, recordings, list(unknowns), sds, report
         self.history: list[Iteration] = []
+        self.notes: list[str] = []
         self.friction = any(j.friction > 0.0 or j.stribeck > 0.0 for j in structure.model.joints) or any(
             p.path.endswith((".friction", ".stribeck")) for e in unknowns for p in e.places
         )
@@ -164,10 +168,10 @@ class _Fit:
         return max(float(np.sqrt(np.mean(squares))), 1e-6)
 
     def uncertainty(self, problem: Transcription, solution: Solution, given: bool) -> _Uncertainty:
-        lin = solution.linearisation
-        assert lin is not None
-        floor = 1e-300 + 0.0 * solution.theta
-        taken = step(lin, solution.theta, problem.lower, problem.upper, floor)
+        problem.hold_scale = False
+        lin = problem.linearise(solution.x, solution.theta)
+        problem.hold_scale = True
+        taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
         at_bound = (solution.theta <= problem.lower) | (solution.theta >= problem.upper)
         chi2 = 2.0 * solution.cost
         samples = sum(run.samples for run in problem.runs)
@@ -200,9 +204,17 @@ class _Fit:
         )
         return Result(
             solution.status, parameters, found.analysis.determined, found.analysis.sentences, covariance, covariance / size[:, None] / size[None, :],
-            tuple(self._channels(problem, solution)), found.chi2, found.dof, given, problem.model.replace(numbers), levels[-1][0], len(levels) - 1,
+            tuple(self._channels(problem, solution)), found.chi2, found.dof, given, self._calibrated(problem.model, numbers), levels[-1][0], len(levels) - 1,
             len(self.history), self.history, {"total": seconds}, self._warnings(found, given), solution.x,
         )  # fmt: skip
+
+    def _calibrated(self, model: Model, numbers: dict[str, float]) -> Model:
+        """The model with the estimates; if no mechanism can have them, it says so and keeps them all the same."""
+        try:
+            return model.replace(numbers)
+        except CalibodyError as error:
+            self.notes.append(f"The estimates are not physically possible together: {error}")
+            return model.replace(numbers, check=False)
 
     def _channels(self, problem: Transcription, solution: Solution) -> list[ChannelFit]:
         out = []
@@ -215,7 +227,7 @@ class _Fit:
         return out
 
     def _warnings(self, found: _Uncertainty, given: bool) -> tuple[str, ...]:
-        notes = list(self.structure.model.notes)
+        notes = [*self.structure.model.notes, *self.notes]
         ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
         if given and ratio > 1.2:
             notes.append(

@@ -222,7 +222,7 @@ class Transcription(AbstractProblem):
 
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
         values, sensors = values_at(self.entries, theta, run)
-        model = self.model.replace(values)
+        model = self.model.replace(values, check=False)
         return model, Numbers.of(self.runs[run].structure, model), sensors
 
     # -- residuals -------------------------------------------------------------------------------------------------------------------
@@ -283,6 +283,8 @@ class Transcription(AbstractProblem):
             C.append(run.constraint_values(result, motion))
             Cx.append(run.constraint_jacobian(result))
             Ct.append(self._equations_by_parameters(r, theta, numbers, model, point))
+        if self.hold_scale and self._scale_free(theta, C, Ct):
+            F[0], Ft[0] = np.append(F[0], 0.0), np.vstack([Ft[0], self._scale_row(theta)])
         empty = sp.csr_matrix((len(F[0]), sum(r.size for r in self.runs)))
         rows = np.concatenate(C)
         return Linearisation(
@@ -294,6 +296,35 @@ class Transcription(AbstractProblem):
             np.vstack(Ct),
             np.zeros(len(rows)),
         )
+
+    # -- scale ---------------------------------------------------------------------------------------------------------------------
+
+    hold_scale = True
+    """Whether to hold the overall scale of a problem that has none; off when the information is asked for."""
+
+    @cached_property
+    def _forces(self) -> np.ndarray:
+        """Which parameters the equations are linear and homogeneous in: masses, inertias and everything that is a force per something."""
+        words = ("mass", "damping", "friction", "stribeck", "stiffness", "armature", "gain", "bias")
+        return np.array([all(p.sensor is None and (p.path.rsplit(".", 1)[-1] in words or ".inertia." in p.path) for p in e.places) for e in self.entries])
+
+    def _scale_free(self, theta: np.ndarray, C: list[np.ndarray], Ct: list[np.ndarray]) -> bool:
+        """Whether every term of the equations is proportional to some parameter that is estimated: then data without known forces determine
+        ratios only, and a step could make the equations hold by making all of them small."""
+        known, total = 0.0, 0.0
+        for run, c, ct in zip(self.runs, C, Ct, strict=True):
+            rows = run.structure.nv * (run.K - 2)
+            if run.structure.nc:
+                return False
+            known += float(np.abs(c[:rows] - ct[:rows] @ np.where(self._forces, theta, 0.0)).sum())
+            total += float(np.abs(ct[:rows] * np.where(self._forces, theta, 0.0)).sum())
+        return known < 1e-6 * total
+
+    def _scale_row(self, theta: np.ndarray) -> np.ndarray:
+        """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
+        direction = np.where(self._forces, theta / self.scale**2, 0.0)
+        norm = float(np.linalg.norm(direction * self.scale))
+        return 1e6 * direction / max(norm, 1e-300)
 
     def _observed(
         self, r: int, theta: np.ndarray, frames: Frames, sensors: dict[tuple[str, str], float], model: Model, motion: Motion
@@ -361,7 +392,7 @@ class Transcription(AbstractProblem):
         for sign in (1.0, -1.0):
             place = self.entries[k].places[0]
             moved = max(0.0, theta[k] + sign * step)
-            control, _ = run.drives(model.replace({place.path: moved}))
+            control, _ = run.drives(model.replace({place.path: moved}, check=False))
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
 

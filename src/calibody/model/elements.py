@@ -419,6 +419,15 @@ class World:
         _coerce(self)
 
 
+def unchecked(element: Any, **changes: Any) -> Any:
+    """A copy with other numbers whose physical possibility is not checked (an iterate of an estimation, never a user's input)."""
+    new = object.__new__(type(element))
+    for f in fields(element):
+        object.__setattr__(new, f.name, changes.get(f.name, getattr(element, f.name)))
+    _coerce(new)
+    return new
+
+
 ELEMENT_TYPES: tuple[Callable[..., Any], ...] = (Body, Joint, Site, Loop, Spring, Bushing, Actuator, Sensor, Geometry)
 
 

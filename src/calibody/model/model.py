@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from calibody.model.elements import (
     Spring,
     World,
     numbers,
+    unchecked,
 )
 from calibody.model.paths import Parameter
 from calibody.spatial import algebra as al
@@ -138,8 +139,11 @@ class Model:
         R = al.quaternion_matrix(al.quaternion_normalised(body.orientation))
         return al.add(body.position, al.matvec(R, joint.anchor))
 
-    def replace(self, values: Mapping[str, Any]) -> Model:
-        """A new model with other numbers: `model.replace({"body.arm.mass": 0.3, "body.arm.com": (0.1, 0, 0)})`."""
+    def replace(self, values: Mapping[str, Any], check: bool = True) -> Model:
+        """A new model with other numbers: `model.replace({"body.arm.mass": 0.3, "body.arm.com": (0.1, 0, 0)})`.
+
+        `check=False` accepts numbers that no mechanism can have (an indefinite inertia on the way of an estimation).
+        """
         given: dict[tuple[str, str, str], Any] = {}
         components: dict[tuple[str, str, str], dict[int, Any]] = {}
         for path, value in values.items():
@@ -154,7 +158,7 @@ class Model:
         for key, parts in components.items():
             current = self._value(paths.Place("", *key, None, ""))
             given[key] = [parts.get(i, x) for i, x in enumerate(current)]
-        return self._with(self._changes(given))
+        return self._with(self._changes(given), dataclasses.replace if check else unchecked)
 
     def _changes(self, given: Mapping[tuple[str, str, str], Any]) -> dict[tuple[str, str], dict[str, Any]]:
         """The new fields of each element; a moved joint becomes its moved body."""
@@ -173,11 +177,11 @@ class Model:
         new = numbers(value, 3, f"joint.{joint.name}.position")
         return al.add(self.body(joint.body).position, al.sub(new, self.joint_position(joint)))
 
-    def _with(self, changes: Mapping[tuple[str, str], Mapping[str, Any]]) -> Model:
+    def _with(self, changes: Mapping[tuple[str, str], Mapping[str, Any]], changed: Callable[..., Any]) -> Model:
         fields: dict[str, Any] = {}
         for kind, table in self.tables.items():
             if any(k == kind for k, _ in changes):
-                fields[self._TABLES[kind]] = tuple(dataclasses.replace(e, **changes.get((kind, n), {})) for n, e in table.items())
+                fields[self._TABLES[kind]] = tuple(changed(e, **changes[kind, n]) if (kind, n) in changes else e for n, e in table.items())
         if ("world", "gravity") in changes:
             fields["world"] = dataclasses.replace(self.world, **changes["world", "gravity"])
         return dataclasses.replace(self, **fields)

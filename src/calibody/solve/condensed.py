@@ -31,6 +31,8 @@ Sparse = Any
 # four steps (measured: 1e-9 takes more than fifteen on a mesh of 4000 nodes, 1e-13 is no better).
 REGULARISATION = 1e-12
 REFINEMENTS = 8
+# Directions of the parameters with less than this share of the largest information are not moved: rounding would decide.
+SINGULAR = 1e-11
 REFINED = 1e-12
 
 
@@ -108,7 +110,8 @@ class Step:
     """-K^-1 B: how states and multipliers follow the parameters."""
 
 
-def step(lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray) -> Step:
+def step(lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray) -> Step:
+    """`damping` is added to the diagonal of the information; `scale` is the size of a change of each parameter that counts as one."""
     factor = Factor(lin)
     n = factor.n
     B = np.vstack([lin.Fx.T @ lin.Ft, lin.Ct])
@@ -117,20 +120,19 @@ def step(lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.nda
     information = lin.Ft.T @ lin.Ft + B.T @ response
     information = 0.5 * (information + information.T)
     gradient = lin.Ft.T @ lin.F + response.T @ a
-    d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta)
+    d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
     z = -factor.solve(a) + response @ d
     return Step(z[:n], z[n:], d, information, gradient, at_bound, response)
 
 
-def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Minimise `d'H d/2 + g'd` within bounds that contain zero: primal active set, exact for a positive definite H.
 
     Starts at d = 0; moves to the minimiser of the free variables, stops at the first bound met and fixes it there; releases the bound
-    whose multiplier has the wrong sign most. Every pass lowers the objective, so it ends.
+    whose multiplier has the wrong sign most. Directions that H does not determine (in the declared scales) are not moved. Every pass lowers the objective, so it ends.
     """
     p = len(g)
     d, fixed = np.zeros(p), np.zeros(p, dtype=bool)
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
     for _ in range(20 * p + 20):
         free = ~fixed
         target = d.copy()
@@ -138,7 +140,7 @@ def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) 
             S = scale[free]
             block = H[np.ix_(free, free)] * S[:, None] * S[None, :]
             right = -(g[free] + H[np.ix_(free, fixed)] @ d[fixed]) * S
-            target[free] = S * np.linalg.lstsq(block, right, rcond=1e-15)[0]
+            target[free] = S * np.linalg.lstsq(block, right, rcond=SINGULAR)[0]
         move = target - d
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(move > 0, (upper - d) / move, np.where(move < 0, (lower - d) / move, np.inf))

@@ -106,8 +106,7 @@ def minimise(
         exact = lin.Omega == 0.0
         violation = _violation(lin, exact)
         for _ in range(12):
-            floor = 1e-12 * np.maximum(_diagonal(lin), 1e-300)
-            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2 + floor)
+            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2, problem.scale)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
                 continue
@@ -148,10 +147,6 @@ def _term_size(lin: Linearisation, theta: np.ndarray) -> float:
 def _violation(lin: Linearisation, exact: np.ndarray) -> float:
     """The largest violation of an exact equation."""
     return float(np.abs(lin.C[exact]).max(initial=0.0))
-
-
-def _diagonal(lin: Linearisation) -> np.ndarray:
-    return (lin.Ft**2).sum(0) + (lin.Ct**2).sum(0)
 
 
 def _search(problem: AbstractProblem, lin: Linearisation, taken: Step, x: Any, theta: np.ndarray, penalty: float, shortest: float) -> tuple[float, tuple]:
