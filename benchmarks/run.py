@@ -107,6 +107,19 @@ def evaluation(count: int, coordinates: str, nodes: int = NODES) -> Callable[[],
     return lambda: evaluate(structure, numbers, at)
 
 
+def parameter_columns(count: int) -> Callable[[], object]:
+    """Derivatives with respect to all inertial numbers, damping and friction of a tree."""
+    from calibody.mechanics.parameters import columns
+    from calibody.mechanics.structure import Numbers, Structure
+
+    structure = Structure.build(chain(count), "tree")
+    numbers = Numbers.of(structure)
+    at = point(structure, numbers)
+    fields = ["mass", *(f"com.{c}" for c in "xyz"), *(f"inertia.{c}" for c in ("xx", "yy", "zz", "xy", "xz", "yz"))]
+    paths = [f"body.b{i}.{f}" for i in range(count) for f in fields] + [f"joint.j{i}.{f}" for i in range(count) for f in ("damping", "friction")]
+    return lambda: columns(structure, numbers, at, paths)
+
+
 def stepping(count: int, coordinates: str, steps: int) -> float:
     """Steps per second of the compiled program, without compiling."""
     from calibody.mechanics.structure import Numbers, Structure
@@ -225,9 +238,17 @@ def compile_ratios() -> list[Metric]:
 
 def evaluations(unit: float) -> list[Metric]:
     times = {(n, c): best(evaluation(n, c), 5 if n < 30 else 3) for n, c in ((2, "free"), (7, "tree"), (3, "free"), (30, "free"), (30, "tree"))}
+    everything = best(parameter_columns(7))
     out = [
         Metric("values and derivatives, two-body chain, free, 4000 nodes", times[2, "free"], "s", 0.15, relative=times[2, "free"] / unit),
         Metric("values and derivatives, seven-joint tree, 4000 nodes", times[7, "tree"], "s", 0.15, relative=times[7, "tree"] / unit),
+        Metric(
+            "seven-joint tree, with 84 parameters (70 inertial, 14 friction)",
+            times[7, "tree"] + everything,
+            "s",
+            0.15,
+            relative=(times[7, "tree"] + everything) / unit,
+        ),
         Metric("values and derivatives, 30-joint tree, 4000 nodes", times[30, "tree"], "s", None, relative=times[30, "tree"] / unit),
         Metric("free: cost per node of 30 bodies over 3 bodies", times[30, "free"] / times[3, "free"], "x", gate=12.0),
     ]

@@ -1,4 +1,4 @@
-"""The code in the README runs and prints what it claims to compare."""
+"""The code in the documents runs and prints what it claims."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+
+def test_the_example_of_a_fit_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "fit.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    scope: dict = {}
+    exec(compile(blocks[0], "fit.md", "exec"), scope)
+    assert "status: converged" in capsys.readouterr().out
+    for path, value in {"body.arm.mass": 1.2, "body.arm.inertia.yy": 0.03, "joint.hinge.damping": 0.05}.items():
+        e = scope["result"].parameters[path]
+        assert abs(e.value - value) < 3.5 * e.sd
 
 
 def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
