@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import mujoco
 
@@ -38,6 +39,7 @@ def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], No
 
     Where includes were put in place the compiler counts other lines than the author; its line numbers are then left out.
     """
+    refuse_not_finite(text, label)
     try:
         with quiet():
             spec = mj.MjSpec.from_string(text)
@@ -49,6 +51,37 @@ def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], No
     except Exception as error:  # the bindings raise ValueError, RuntimeError, mujoco.FatalError, ...: all mean that the file is wrong
         reason = sentence(error) if lines_are_the_file_s else _LINE.sub("", sentence(error))
         raise FormatError(f"{label}: MuJoCo's compiler refuses the file: {reason}.") from None
+
+
+# Attributes that are lengths, directions, masses or inertias. With a number there that is not finite (or that overflows when squared) the
+# compiler may sort bounding boxes by NaN and never come back; every other attribute it checks itself.
+_MEASURES = frozenset(
+    "pos size quat axisangle euler xyaxes zaxis fromto mass density diaginertia fullinertia gravity axis xyz rpy scale value ixx iyy izz ixy ixz iyz "
+    "radius length center refpos refquat anchor offset margin gap meshscale vertex".split()
+)
+_LARGEST = 1e100
+
+
+def refuse_not_finite(text: str, label: str) -> None:
+    """Refuse a measure that is not finite before the compiler meets it; XML that cannot be parsed is left to the compiler's own words."""
+    try:
+        elements = ElementTree.fromstring(text.encode("utf-8")).iter()
+    except (ElementTree.ParseError, ValueError, UnicodeError):
+        return
+    for element in elements:
+        for key in _MEASURES & element.attrib.keys():
+            for word in element.attrib[key].split():
+                if _absurd(word):
+                    raise FormatError(
+                        f'{label}: <{element.tag} {key}="{element.attrib[key]}">: "{word}" is not a number a mechanism can have; give a finite one in SI units.'
+                    )
+
+
+def _absurd(word: str) -> bool:
+    try:
+        return not abs(float(word)) < _LARGEST
+    except ValueError:
+        return False
 
 
 def sentence(error: Exception) -> str:

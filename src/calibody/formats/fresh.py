@@ -46,6 +46,10 @@ def _file(lines: list[str], left_out: list[str], target: Path) -> str:
     return "\n".join([*head, *lines]) + "\n"
 
 
+# Numbers that a joint of this kind has but does not use: a fresh file need not say them.
+_UNUSED = {BALL: ("axis", "reference", "springref"), FREE: ("axis", "anchor", "reference", "springref")}
+
+
 def _verified(text: str, model: Model, target: Path, format_name: str, remedy: str) -> str:
     """The text, if it reads back as the same numbers."""
     from calibody.formats import read_bytes
@@ -57,6 +61,8 @@ def _verified(text: str, model: Model, target: Path, format_name: str, remedy: s
     chained = {body.name for body in model.bodies if len(model.joints_of(body.name)) > 1}  # in URDF a chain of links, right by construction
     for kind, name, what in differences(dataclasses.replace(model, notes=()), written):
         owner = name if kind == "body" else model.joint(name).body if kind == "joint" else ""
+        if kind == "joint" and what in _UNUSED.get(model.joint(name).kind, ()):
+            continue
         if format_name == "URDF" and owner in chained and what in ("parent", "position", "orientation", "body"):
             continue
         path = f"{kind}.{name}.{what}" if kind != "world" else "world.gravity"

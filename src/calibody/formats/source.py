@@ -46,16 +46,10 @@ def changes(model: Model, other: Model) -> list[Change]:
     return found
 
 
-# Numbers that a joint of this kind has but does not use.
-_MEANINGLESS = {"ball": ("axis", "reference", "springref"), "free": ("axis", "anchor", "reference", "springref")}
-
-
 def differences(model: Model, written: Model) -> list[Change]:
     """The changes that are more than rounding: what a file does not yet say."""
     out = []
     for kind, name, field in changes(model, written):
-        if kind == "joint" and field in _MEANINGLESS.get(model.joint(name).kind, ()):
-            continue
         if kind == "world":
             a, b = tuple(model.gravity), tuple(written.gravity)
         else:
