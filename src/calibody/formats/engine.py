@@ -53,13 +53,17 @@ def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], No
         raise FormatError(f"{label}: MuJoCo's compiler refuses the file: {reason}.") from None
 
 
-# Attributes that are lengths, directions, masses or inertias. With a number there that is not finite (or that overflows when squared) the
+# Attributes that are lengths, directions, masses or inertias. With a number there that is not finite (or that overflows when squared), or a NaN anywhere, the
 # compiler may sort bounding boxes by NaN and never come back; every other attribute it checks itself.
 _MEASURES = frozenset(
     "pos size quat axisangle euler xyaxes zaxis fromto mass density diaginertia fullinertia gravity axis xyz rpy scale value ixx iyy izz ixy ixz iyz "
     "radius length center refpos refquat anchor offset margin gap meshscale vertex".split()
 )
 _LARGEST = 1e100
+# Attributes that hold names, where "nan" is an odd but honest word.
+_NAMES = frozenset(
+    "name class childclass joint joint1 joint2 body body1 body2 site site1 site2 geom geom1 geom2 mesh material texture target objname refname model file filename link".split()
+)
 
 
 def refuse_not_finite(text: str, label: str) -> None:
@@ -69,9 +73,9 @@ def refuse_not_finite(text: str, label: str) -> None:
     except (ElementTree.ParseError, ValueError, UnicodeError):
         return
     for element in elements:
-        for key in _MEASURES & element.attrib.keys():
+        for key in element.attrib:
             for word in element.attrib[key].split():
-                if _absurd(word):
+                if (key in _MEASURES and _absurd(word)) or (key not in _NAMES and word.lower().lstrip("+-") == "nan"):
                     raise FormatError(
                         f'{label}: <{element.tag} {key}="{element.attrib[key]}">: "{word}" is not a number a mechanism can have; give a finite one in SI units.'
                     )
