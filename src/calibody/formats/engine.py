@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,14 +25,24 @@ _PREFIX = re.compile(r"^(XML Error|XML Warning|Error|Warning):\s*")
 @contextmanager
 def quiet() -> Iterator[None]:
     """MuJoCo prints warnings and appends them to MUJOCO_LOG.TXT in the current folder unless a handler takes them."""
-    before = mj.get_mju_user_warning()
-    mj.set_mju_user_warning(lambda _: None)
+    # The bindings put a handler of their own in front of this one for the length of a call. A finaliser that runs in between (garbage collection
+    # inside the callback) can make theirs its own successor, and the next warning never ends: so nothing is collected in here.
+    before, collecting = mj.get_mju_user_warning(), gc.isenabled()
+    gc.disable()
+    mj.set_mju_user_warning(None)
+    mj.set_mju_user_warning(_ignore)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated attributes and the like: the file still means what it says
             yield
     finally:
         mj.set_mju_user_warning(before)
+        if collecting:
+            gc.enable()
+
+
+def _ignore(_: str) -> None:
+    """A warning of the compiler that is not worth a word: what matters is refused or noted by the reader."""
 
 
 def compile_text(text: str, label: str, folder: Path, adjust: Callable[[Any], None], lines_are_the_file_s: bool = True) -> tuple[Any, Any]:
