@@ -24,8 +24,8 @@ import numpy as np
 from calibody.mechanics.elements import body
 from calibody.spatial import algebra as al
 
-# Columns per compiled call: small enough that a kernel's inputs and outputs (some 150 doubles a column) stay in a core's cache,
-# large enough that the call itself (about 50 microseconds) does not count. 1024 to 4096 measured alike; padding favours the smaller.
+# Columns per compiled call: small enough that a kernel's inputs and outputs (some hundred doubles a column) stay in a core's cache and that
+# padding a small problem costs little, large enough that the call itself (tens of microseconds against half a millisecond) does not count.
 TILE = 2048
 
 
