@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+import calibody.model.paths as paths
 from calibody.errors import ModelError, nearest
-from calibody.model import paths
 from calibody.model.elements import (
     COUPLING,
     FREE,
