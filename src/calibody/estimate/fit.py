@@ -59,7 +59,7 @@ def fit(
     structure = Structure.build(model, coordinates)
     sds, given = _noise(recordings)
     theta = np.array([e.initial for e in unknowns])
-    base = _coarsest(recordings) if h is None else h
+    base = _sampling_period(recordings) if h is None else h
     worker = _Fit(structure, recordings, unknowns, sds, report)
     levels: list[tuple[float, np.ndarray, np.ndarray]] = []
     motions: list[Motion] | None = None
@@ -90,7 +90,7 @@ def _noise(recordings: Sequence[Recording]) -> tuple[list[dict[str, float]], boo
     return out, given
 
 
-def _coarsest(recordings: Sequence[Recording]) -> float:
+def _sampling_period(recordings: Sequence[Recording]) -> float:
     """The finest sampling interval of the observations."""
     return min(r.period for r in recordings)
 

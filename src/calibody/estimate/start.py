@@ -70,14 +70,8 @@ class Smoothing(AbstractProblem):
 
         run, s = self.run, self.run.structure
         result = evaluate(s, self.numbers, run.point(self.model, self.numbers, x))
-        assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
-        k = np.arange(run.K)
-        place = np.cumsum(run.active) - 1
-        keep = run.active[result.gradient_rows]
-        rows = k[None, :] * int(run.active.sum()) + place[result.gradient_rows[keep]][:, None]
-        columns = k[None, :] * s.nv + result.gradient_columns[keep][:, None]
-        matrix = sp.csr_matrix((result.gradient[keep].ravel(), (rows.ravel(), columns.ravel())), shape=(int(run.active.sum()) * run.K, run.nq))
-        return result.constraint[run.active].T.ravel(), matrix
+        kept = np.tile(run.active, run.K)
+        return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
     def move(self, x: Motion, d: np.ndarray) -> Motion:
         return self.run.move(x, np.concatenate([d, np.zeros(self.run.size - self.run.nq)]))

@@ -27,7 +27,7 @@ from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.parameters import columns
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
+from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.condensed import Linearisation, Sparse
@@ -103,7 +103,7 @@ class Run:
         """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays."""
         s = self.structure
         control = np.zeros((len(model.actuators), self.K - 1))
-        applied = np.zeros((sum(VELOCITIES[u.kind] for u in s.tree_units), self.K - 1))
+        applied = np.zeros((s.tree_nv, self.K - 1))
         for drive in self.recording.drives:
             channel = channels.resolve(model, drive.channel)
             if channel.kind == "actuator" and not channel.quantity:
@@ -177,6 +177,13 @@ class Run:
             rows = rows + self._softness_columns @ motion.multipliers[self.active, 1:-1].T.ravel()
         return np.concatenate([(result.residual / self.h).T.ravel(), rows])
 
+    def gradient_matrix(self, result: Evaluation) -> Sparse:
+        """(nc K, tangents): G of every node; row k nc + r."""
+        assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        s, k = self.structure, np.arange(self.K)
+        rows, columns_ = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
+        return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns_.ravel())), shape=(s.nc * self.K, self.nq))
+
     def constraint_jacobian(self, result: Evaluation) -> Sparse:
         s, M = self.structure, self.K - 2
         assert result.minus is not None and result.zero is not None and result.plus is not None
@@ -200,13 +207,7 @@ class Run:
         parts_v.append(-G[:, 1:-1])
         data, ij = np.concatenate([v.ravel() for v in parts_v]), tuple(np.concatenate([p.ravel() for p in q]) for q in (parts_r, parts_c))
         dynamics = sp.csr_matrix((data, ij), shape=(M * s.nv, self.size))
-        k = np.arange(self.K)
-        flat = (
-            result.gradient.ravel(),
-            ((k[None, :] * s.nc + result.gradient_rows[:, None]).ravel(), (k[None, :] * s.nv + result.gradient_columns[:, None]).ravel()),
-        )
-        nodes = sp.csr_matrix(flat, shape=(s.nc * self.K, self.nq))
-        loops = sp.hstack([self._combination[0] @ nodes, self._softness_columns], format="csr")
+        loops = sp.hstack([self._combination[0] @ self.gradient_matrix(result), self._softness_columns], format="csr")
         return sp.vstack([dynamics, loops], format="csr")
 
 

@@ -47,9 +47,8 @@ def frames(structure: Structure, numbers: Numbers, point: Point) -> Frames:
     H = poses(structure, geometry, point.q)
     T = twists(structure, geometry, H)
     if structure.coordinates == TREE:
-        starts = np.array([structure.q_start[c.unit] + c.component for c in structure.scalar_coordinates], dtype=np.int64)
         empty = np.zeros((6, 0, point.q.shape[1]))
-        return Frames(H, T, point.q[starts], empty, empty)
+        return Frames(H, T, point.q[structure.scalar_positions], empty, empty)
     assert point.turns is not None
     return Frames(H, T, *measured(plan_of(structure), numbers, H, point.turns))
 

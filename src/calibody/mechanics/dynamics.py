@@ -21,6 +21,7 @@ from calibody.mechanics.elements import body as body_element, bushing, law, spri
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure
+from calibody.mechanics.sums import composite
 from calibody.model import Model
 from calibody.spatial import algebra as al
 
@@ -141,9 +142,7 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
         E = np.array(body_element.matrix(numbers.inertia[:, i]))
         Y = Hddot @ E - np.outer(numbers.gravity, E[3])
         W[:, i] += body_element.wrench(tuple(map(tuple, H[:, :, i])), tuple(map(tuple, Y)))
-    for i in range(structure.n - 1, -1, -1):
-        if structure.parent[i] < structure.n:
-            W[:, structure.parent[i]] += W[:, i]
+    composite(structure.parent, W[..., None])
     out = (T * W[:, structure.dof_unit]).sum(0)
     out[plan.coordinate_dof] += numbers.law[LAW.index("armature")] * a[plan.coordinate_dof]
     for k, dof in enumerate(plan.ball_dof):

@@ -18,7 +18,7 @@ from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import LAW, POSITIONS, Numbers, Structure
-from calibody.mechanics.sums import Sums
+from calibody.mechanics.sums import Sums, composite
 from calibody.spatial import algebra as al
 
 # A row of G counts as dependent when the part of it that the others do not explain is smaller than this, relative to the largest.
@@ -57,9 +57,7 @@ def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0
     H = al.unpack_pose(f.H[:, :, :n, node])
     if n:
         N[:, :, :n] = np.array(body_element.mixed(H, H, body_element.matrix(numbers.inertia)))
-    for i in range(n - 1, -1, -1):
-        if structure.parent[i] < n:
-            N[:, :, structure.parent[i]] += N[:, :, i]
+    composite(structure.parent, N[..., None])
     T = f.T[:, :, node]
     M = np.zeros((nv, nv))
     for i in range(nv):

@@ -182,10 +182,8 @@ def bracket(a: Any, b: Any) -> Any:
 
 def retract(structure: Structure, q: Any, d: Any) -> Any:
     """`q [+] d`: move the coordinates q (nq[, N]) by the tangent d (nv[, N]); rotations on the right, in the child's axes."""
-    layout = layout_of(structure)
-    lib = al.library(q)
     columns, places = [], []
-    for kind, units, start in layout.groups:
+    for kind, units, start in layout_of(structure).groups:
         v = structure.v_start[units]
         if kind in (HINGE, SLIDE):
             new = [q[start] + d[v]]
@@ -196,12 +194,9 @@ def retract(structure: Structure, q: Any, d: Any) -> Any:
             new += _turn(tuple(q[start + 3 + k] for k in range(4)), tuple(d[v + 3 + k] for k in range(3)))
         else:
             continue
-        for k, column in enumerate(new):
-            columns.append(column)
-            places.append(start + k)
-    if not columns:
-        return q
-    return lib.concatenate(columns)[np.argsort(np.concatenate(places))]
+        columns += new
+        places += [start + k for k in range(len(new))]
+    return _in_order(columns, places) if columns else q
 
 
 def _turn(e: tuple, r: tuple) -> tuple:
@@ -210,10 +205,8 @@ def _turn(e: tuple, r: tuple) -> tuple:
 
 def difference(structure: Structure, q: Any, p: Any) -> Any:
     """`q [-] p`: the tangent d (nv[, N]) with `retract(p, d) = q`, rotations by less than pi."""
-    layout = layout_of(structure)
-    lib = al.library(q)
     columns, places = [], []
-    for kind, units, start in layout.groups:
+    for kind, units, start in layout_of(structure).groups:
         v = structure.v_start[units]
         if kind in (HINGE, SLIDE):
             new = [q[start] - p[start]]
@@ -224,9 +217,11 @@ def difference(structure: Structure, q: Any, p: Any) -> Any:
             new = [q[start + k] - p[start + k] for k in range(o)] + list(turn)
         else:
             continue
-        for k, column in enumerate(new):
-            columns.append(column)
-            places.append(v + k)
-    if not columns:
-        return lib.zeros((0, *q.shape[1:]))
-    return lib.concatenate(columns)[np.argsort(np.concatenate(places))]
+        columns += new
+        places += [v + k for k in range(len(new))]
+    return _in_order(columns, places) if columns else al.library(q).zeros((0, *q.shape[1:]))
+
+
+def _in_order(columns: list, places: list[np.ndarray]) -> Any:
+    """Rows computed joint kind by joint kind, back at their places in the vector."""
+    return al.library(columns[0]).concatenate(columns)[np.argsort(np.concatenate(places))]

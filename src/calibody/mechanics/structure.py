@@ -137,6 +137,15 @@ class Structure:
     def v_start(self) -> np.ndarray:
         return np.cumsum([0] + [VELOCITIES[u.kind] for u in self.units])
 
+    @cached_property
+    def tree_v_start(self) -> np.ndarray:
+        """First velocity of every unit of the tree, whatever is solved for: the layout of joint rates and applied joint forces."""
+        return np.cumsum([0] + [VELOCITIES[u.kind] for u in self.tree_units])
+
+    @property
+    def tree_nv(self) -> int:
+        return int(self.tree_v_start[-1])
+
     @property
     def nq(self) -> int:
         return int(self.q_start[-1])
@@ -220,7 +229,7 @@ class Structure:
     @cached_property
     def scalar_coordinates(self) -> tuple[Coordinate, ...]:
         out = []
-        starts = np.cumsum([0] + [VELOCITIES[u.kind] for u in self.tree_units])
+        starts = self.tree_v_start
         for i, unit in enumerate(self.tree_units):
             if unit.kind in (HINGE, SLIDE) and unit.joint is not None:
                 out.append(Coordinate(unit.joint.name, unit.joint.name, i, unit.kind == HINGE, int(starts[i]), 0))
@@ -229,8 +238,13 @@ class Structure:
         return tuple(out)
 
     @cached_property
+    def scalar_positions(self) -> np.ndarray:
+        """`tree`: where the scalar coordinates stand in q."""
+        return np.array([self.q_start[c.unit] + c.component for c in self.scalar_coordinates], dtype=np.int64)
+
+    @cached_property
     def ball_coordinates(self) -> tuple[BallCoordinate, ...]:
-        starts = np.cumsum([0] + [VELOCITIES[u.kind] for u in self.tree_units])
+        starts = self.tree_v_start
         offset = {BALL: 0, FREE: 3}
         return tuple(
             BallCoordinate(u.joint.name, i, int(starts[i]) + offset[u.kind]) for i, u in enumerate(self.tree_units) if u.kind in offset and u.joint is not None

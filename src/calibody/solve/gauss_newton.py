@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,8 +78,6 @@ class Solution:
     cost: float
     history: list[Iteration]
     last: Step | None
-    linearisation: Linearisation | None
-    multipliers: np.ndarray | None = field(default=None)
 
     @property
     def converged(self) -> bool:
@@ -124,7 +122,7 @@ def minimise(
             damping = max(10.0 * damping, 1e-2 * float(np.max(np.diag(taken.information) * problem.scale**2, initial=1e-8)))
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
-            return Solution(x, theta, sentence, cost, history, taken, lin)
+            return Solution(x, theta, sentence, cost, history, taken)
         history.append(Iteration(number, cost, violation, length, change, damping))
         if report is not None:
             report(history[-1])
@@ -132,11 +130,11 @@ def minimise(
         if length > 0.0:
             lin = problem.linearise(x, theta)
         if small and _violation(lin, exact) < (settings.close_feasibility if close else settings.feasibility) * size:
-            return Solution(x, theta, "converged", _cost(lin.F, lin.C, lin.Omega), history, taken, lin, taken.multipliers)
+            return Solution(x, theta, "converged", _cost(lin.F, lin.C, lin.Omega), history, taken)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
     sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
-    return Solution(x, theta, sentence, _cost(lin.F, lin.C, lin.Omega), history, taken, lin)
+    return Solution(x, theta, sentence, _cost(lin.F, lin.C, lin.Omega), history, taken)
 
 
 def _term_size(lin: Linearisation, theta: np.ndarray) -> float:

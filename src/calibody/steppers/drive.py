@@ -10,7 +10,7 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import VELOCITIES, Structure
+from calibody.mechanics.structure import Structure
 from calibody.recording.signal import Signal
 
 # Gauss-Legendre points and weights on [0, 1]: the mean of a smooth function over an interval, exact to degree five.
@@ -22,7 +22,7 @@ def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray)
     model, plan = structure.model, plan_of(structure)
     n = len(edges) - 1
     control = np.zeros((len(model.actuators), n))
-    applied = np.zeros((sum(VELOCITIES[u.kind] for u in structure.tree_units), n))
+    applied = np.zeros((structure.tree_nv, n))
     names = [a.name for a in model.actuators]
     for path, value in drive.items():
         channel = channels.resolve(model, path)
@@ -42,9 +42,8 @@ def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray)
 
 
 def _first_dof(plan: Any, joint: str) -> int:
-    tree_units = plan.structure.tree_units
-    starts = np.cumsum([0] + [VELOCITIES[u.kind] for u in tree_units])
-    return int(starts[next(i for i, u in enumerate(tree_units) if u.joint is not None and u.joint.name == joint)])
+    s = plan.structure
+    return int(s.tree_v_start[next(i for i, u in enumerate(s.tree_units) if u.joint is not None and u.joint.name == joint)])
 
 
 def _means(path: str, value: Any, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:

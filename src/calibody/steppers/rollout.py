@@ -52,17 +52,16 @@ def simulate(
         raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
-    start, tree = start_of(structure, numbers, initial or {}, projection, size)
+    start, joint_rate = start_of(structure, numbers, initial or {}, projection, size)
     active, notes = _rows(structure, numbers, start.q)
     edges = h * np.arange(n + 2)
     control, applied = drives_of(structure, drive or {}, edges)
     trajectory = method.run(structure, numbers, start, control, applied, h, active)
-    tree_start = start if structure.coordinates == TREE else start_of(tree, Numbers.of(tree), initial or {}, projection, size)[0]
     computed = trajectory.q.shape[1]
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
     motion = Motion(
         model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
-        getattr(method, "friction_rate", 1e-3), start.v, tree_start.v, active.astype(float), trajectory.iterations, (*model.notes, *notes),
+        getattr(method, "friction_rate", 1e-3), start.v, joint_rate, active.astype(float), trajectory.iterations, (*model.notes, *notes),
     )  # fmt: skip
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)

@@ -42,8 +42,7 @@ def tree_start(tree: Structure, numbers: Numbers, initial: Mapping[str, Any], pr
         _put(tree, guess, path, value)
     q = host.closed(tree, numbers, guess.q, guess.held_q, projection, size)
     v = host.compatible(tree, numbers, q, guess.v, guess.held_v, projection)
-    starts = np.array([tree.q_start[c.unit] + c.component for c in tree.scalar_coordinates], dtype=np.int64)
-    return Start(q, v, q[starts])
+    return Start(q, v, q[tree.scalar_positions])
 
 
 def _put(tree: Structure, guess: _Guess, path: str, value: Any) -> None:
@@ -111,14 +110,16 @@ def free_start(tree: Structure, free: Structure, numbers: Numbers, start: Start)
     return Start(q, v, start.s)
 
 
-def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float) -> tuple[Start, Structure]:
-    """The start in the coordinates of `structure`, and the tree it was found in."""
+def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float) -> tuple[Start, np.ndarray]:
+    """The start in the coordinates of `structure`, and the rates of the joints."""
     if structure.coordinates == TREE:
-        return tree_start(structure, numbers, initial, projection, size), structure
+        start = tree_start(structure, numbers, initial, projection, size)
+        return start, start.v
     rigid = structure.model if not any(j.compliance for j in structure.model.joints) else _without_compliance(structure)
     tree = Structure.build(rigid, TREE)
     tree_numbers = Numbers.of(tree)
-    return free_start(tree, structure, tree_numbers, tree_start(tree, tree_numbers, initial, projection, size)), tree
+    start = tree_start(tree, tree_numbers, initial, projection, size)
+    return free_start(tree, structure, tree_numbers, start), start.v
 
 
 def _without_compliance(structure: Structure) -> Any:

@@ -186,10 +186,9 @@ class Program:
         s, plan = self.structure, self.plan
         count = len(s.scalar_coordinates)
         if s.coordinates == TREE:
-            starts = np.array([s.q_start[c.unit] + c.component for c in s.scalar_coordinates], dtype=np.int64)
             Z = np.zeros((count, s.nv))
             Z[np.arange(count), plan.coordinate_dof] = 1.0
-            return q[starts], Z, Z
+            return q[s.scalar_positions], Z, Z
         parts, order = [], []
         for mask in (plan.rotational, ~plan.rotational):
             if not mask.any():
