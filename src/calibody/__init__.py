@@ -25,6 +25,7 @@ from calibody.model import (
 
 if TYPE_CHECKING:
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.predict import CrossValidation as CrossValidation, Prediction as Prediction, cross_validate as cross_validate
     from calibody.estimate.result import Result as Result
     from calibody.estimate.unknowns import Unknown as Unknown
     from calibody.formats import load as load
@@ -52,6 +53,9 @@ _LATER = {
     "Drive": "calibody.recording.recording",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
+    "cross_validate": "calibody.estimate.predict",
+    "CrossValidation": "calibody.estimate.predict",
+    "Prediction": "calibody.estimate.predict",
     "Unknown": "calibody.estimate.unknowns",
     "Result": "calibody.estimate.result",
     "forward_dynamics": "calibody.mechanics.dynamics",

@@ -70,7 +70,7 @@ class LotkaVolterra(AbstractProblem):
         Cx = sp.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(2 * (N - 1), 2 * N))
         samples = 2 * PER_SECOND * np.arange(11)
         Fx = sp.csr_matrix((np.repeat([10.0, 5.0], 11), (np.arange(22), np.concatenate([samples, samples + 1]))), shape=(22, 2 * N))
-        return Linearisation(F, Fx, np.zeros((22, 2)), C, Cx, Jp.transpose(2, 0, 1).reshape(-1, 2), np.zeros(2 * (N - 1)))
+        return Linearisation(F, Fx, np.zeros((22, 2)), C, Cx, Jp.transpose(2, 0, 1).reshape(-1, 2))
 
     def move(self, x: np.ndarray, d: np.ndarray) -> np.ndarray:
         return x + d.reshape(N, 2).T

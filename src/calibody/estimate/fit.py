@@ -1,22 +1,25 @@
 """`fit`: parameters, motion and forces from recordings, by transcription.
 
-The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages; the
-mesh halved while the parameters still move by more than a fraction of their standard deviation; error bars and what they cannot tell.
+The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages; where
+noise has to be found or integrated out, that in turns with Gauss-Newton (`marginal.py`); the mesh halved while the parameters still move by
+more than a fraction of their standard deviation; error bars and what they cannot tell (`uncertainty.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import identifiability
-from calibody.estimate.result import ChannelFit, Estimate, Result
-from calibody.estimate.start import first_motion
-from calibody.estimate.transcription import Motion, Run, Transcription, independent, multipliers_of, refined
+from calibody.estimate import marginal, noise, robust as robust_loss
+from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Result
+from calibody.estimate.run import Run, States, refined
+from calibody.estimate.start import first_motion, resting
+from calibody.estimate.transcription import Transcription, independent, multipliers_of
+from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unknowns import Entry, Unknown, entries, values_at
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
@@ -30,183 +33,250 @@ FRICTION_STAGES = (1.0, 0.1, 0.02)
 MOVES = 0.3
 """The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
 MAXIMAL_REFINEMENTS = 4
+ROUNDS = 40
+"""Most turns between the motion and its noise."""
+NOISE_SETTLED = 0.03
+"""Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
+LOOSE = 0.3
+"""First guess of the process noise, in units of the forces that the first motion lacks."""
 
 
 def fit(
     model: Model,
     runs: Recording | Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    process_noise: str | float = "none",
+    process_noise: noise.ProcessNoise = "none",
     coordinates: str = "auto",
     h: float | None = None,
+    robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
 
-    `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `h` fixes the mesh; otherwise it starts at the data's
-    rate and is refined. Never raises for a fit that does not converge: `result.status` says why.
+    `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `process_noise` is "none" (the model is exact, only
+    measurements are noisy), "auto" (forces that the model lacks are estimated with their size), or the standard deviation of such forces, for
+    all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts at the data's rate
+    and is refined. `robust` weighs outliers down. Never raises for a fit that does not converge: `result.status` says why.
     """
     began = time.perf_counter()
+    recordings = _recordings(runs)
+    if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
+        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
+    unknowns = entries(model, estimate, [r.name for r in recordings])
+    structure = Structure.build(model, coordinates)
+    if not structure.nv:
+        raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
+    period = min(r.period for r in recordings)
+    density, auto = noise.process_noise(model, process_noise, period)
+    found_noise, given, missing = noise.noises(recordings, density)
+    worker = _Fit(structure, recordings, unknowns, found_noise, noise.hypers(density, auto, missing), robust, report)
+    worker.given = given
+    base = period if h is None else h
+    levels: list[_Level] = []
+    theta = np.array([e.initial for e in unknowns])
+    while True:
+        level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
+        levels.append(level)
+        theta = level.solution.theta
+        if h is not None or not level.solution.converged or len(levels) > MAXIMAL_REFINEMENTS or (len(levels) > 1 and _settled(levels)):
+            break
+    return worker.result(levels, time.perf_counter() - began)
+
+
+def refit(
+    structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float | None
+) -> Result:
+    """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
+    worker = _Fit(structure, [recording], unknowns, noises, [], False, None)
+    worker.given = given
+    level = worker.solve(recording.period if h is None else h, theta, None)
+    return worker.result([level], 0.0)
+
+
+def _recordings(runs: Recording | Sequence[Recording]) -> list[Recording]:
     recordings = [runs] if isinstance(runs, Recording) else list(runs)
     if not recordings:
         raise CalibodyError("No recording was given; give at least one.")
-    if process_noise != "none":
-        raise CalibodyError(f'process_noise = {process_noise!r} is not available yet; use "none" (the model is exact, only the measurements are noisy).')
-    soft = [f"joint.{j.name}" for j in model.joints if j.compliance] + [f"loop.{lp.name}" for lp in model.loops if lp.compliance]
-    if soft:
-        raise CalibodyError(f"{soft[0]} is compliant, and fitting compliant joints and loops is not available yet; set its compliance to zero.")
-    unknowns = entries(model, estimate, [r.name for r in recordings])
-    structure = Structure.build(model, coordinates)
-    sds, given = _noise(recordings)
-    theta = np.array([e.initial for e in unknowns])
-    base = _sampling_period(recordings) if h is None else h
-    worker = _Fit(structure, recordings, unknowns, sds, report)
-    levels: list[tuple[float, np.ndarray, np.ndarray]] = []
-    motions: list[Motion] | None = None
-    while True:
-        solution, problem, motions = worker.solve(base / 2 ** len(levels), theta, motions)
-        theta = solution.theta
-        found = worker.uncertainty(problem, solution, given)
-        levels.append((problem.runs[0].h, theta, found.sd))
-        if h is not None or not solution.converged or len(levels) > MAXIMAL_REFINEMENTS or (len(levels) > 1 and _settled(levels)):
-            break
-    return worker.result(problem, solution, found, levels, given, time.perf_counter() - began)
-
-
-def _noise(recordings: Sequence[Recording]) -> tuple[list[dict[str, float]], bool]:
-    """The standard deviation of every channel: given, or a first estimate; and whether all were given."""
-    from calibody.recording.filters import noise_sd
-
-    given, out = True, []
     for r in recordings:
-        sds = {}
-        for o in r.observations:
-            if o.sd is None:
-                given = False
-                sds[o.channel] = noise_sd(o.times, o.values)
-            else:
-                sds[o.channel] = float(o.sd)
-        out.append(sds)
-    return out, given
+        if not isinstance(r, Recording):
+            raise CalibodyError(f"A run is given as {type(r).__name__}; give recordings, for instance from cb.read(FILE, ...).")
+    names = [r.name for r in recordings]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise CalibodyError(f'Two recordings are called "{twice}"; give each its own name.')
+    return recordings
 
 
-def _sampling_period(recordings: Sequence[Recording]) -> float:
-    """The finest sampling interval of the observations."""
-    return min(r.period for r in recordings)
+@dataclass(frozen=True)
+class _Level:
+    """The solution on one mesh."""
+
+    problem: Transcription
+    solution: Solution
+    found: Uncertainty
 
 
-def _settled(levels: list[tuple[float, np.ndarray, np.ndarray]]) -> bool:
-    (_, before, _), (_, now, sd) = levels[-2:]
-    moved = np.abs(now - before)
+def _settled(levels: Sequence[_Level]) -> bool:
+    moved, sd = np.abs(levels[-1].solution.theta - levels[-2].solution.theta), levels[-1].found.sd
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
-def _sharpen(runs: Sequence[Run], delta: float) -> None:
-    """The rate below which dry friction is viscous, in all runs."""
-    for run in runs:
-        run.delta = delta
-
-
-class _Uncertainty:
-    """Covariance and what it means at a solution."""
-
-    def __init__(self, analysis: identifiability.Identifiability, at_bound: np.ndarray, chi2: float, dof: int) -> None:
-        self.analysis, self.at_bound, self.chi2, self.dof = analysis, at_bound, chi2, dof
-        self.sd = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(analysis.covariance), 0.0)), np.inf)
-
-
 class _Fit:
-    def __init__(self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], sds: list[dict[str, float]], report: Any) -> None:
-        self.structure, self.recordings, self.unknowns, self.sds, self.report = structure, recordings, list(unknowns), sds, report
+    given = True
+
+    def __init__(
+        self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise],
+        hypers: list[marginal.Hyper], robust: bool, report: Callable[[Iteration], None] | None,
+    ) -> None:  # fmt: skip
+        self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
+        self.noises, self.hypers, self.robust = noises, hypers, robust
         self.history: list[Iteration] = []
         self.notes: list[str] = []
         self.friction = any(j.friction > 0.0 or j.stribeck > 0.0 for j in structure.model.joints) or any(
             p.path.endswith((".friction", ".stribeck")) for e in unknowns for p in e.places
         )
 
-    def solve(self, h: float, theta: np.ndarray, motions: list[Motion] | None) -> tuple[Solution, Transcription, list[Motion]]:
-        first = motions is None
-        runs = [Run(self.structure, r, h, 1.0, sds) for r, sds in zip(self.recordings, self.sds, strict=True)]
+    # -- solving -----------------------------------------------------------------------------------------------------------------
+
+    def solve(self, h: float, theta: np.ndarray, coarse: _Level | None) -> _Level:
+        runs = [Run(self.structure, r, h, 1.0, n) for r, n in zip(self.recordings, self.noises, strict=True)]
         problem = Transcription(runs, self.unknowns)
-        x = [self._begin(problem, r, theta) if motions is None else refined(self.coarse[r], runs[r], motions[r]) for r in range(len(runs))]
-        if not first:
-            for run, old in zip(runs, self.coarse, strict=True):
-                run.active = old.active  # type: ignore[misc]
+        if coarse is None:
+            x = [self._begin(problem, r, theta) for r in range(len(runs))]
+        else:
+            for run, old in zip(runs, coarse.problem.runs, strict=True):
+                run.active, run.typical, run.weights = old.active, old.typical, old.weights
+            x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, coarse.solution.x, strict=True)]
+            problem.slope = coarse.problem.slope
         rate = self._rms_rate(problem, x, theta)
-        stages = (FRICTION_STAGES if first else FRICTION_STAGES[-1:]) if self.friction else (1.0,)
+        stages = (FRICTION_STAGES if coarse is None else FRICTION_STAGES[-1:]) if self.friction else (1.0,)
         for stage in stages[:-1]:
             _sharpen(runs, stage * rate)
             rough = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
             x, theta = rough.x, rough.theta
         _sharpen(runs, stages[-1] * rate)
-        solution = minimise(problem, x, theta, Settings(), self._note)
-        self.coarse = runs
-        return solution, problem, solution.x
+        noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
+        rough = noisy or bool(self.hypers) or self.robust
+        solution = minimise(problem, x, theta, Settings(tolerance=0.03 if rough else 1e-4), self._note)
+        if self.robust and solution.converged:
+            solution = robust_loss.reweighted(problem, solution, lambda s: minimise(problem, s.x, s.theta, Settings(tolerance=0.01), self._note))
+        if noisy or self.hypers:
+            solution = self._turns(problem, solution, noisy)
+        elif rough:
+            solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
+        return _Level(problem, solution, self._assess(problem, solution))
+
+    def _assess(self, problem: Transcription, solution: Solution) -> Uncertainty:
+        freedom = self.structure.nv - int(problem.runs[0].active.sum())
+        return assess(problem, solution.x, solution.theta, [e.name for e in self.unknowns], freedom, self.given)
+
+    def _turns(self, problem: Transcription, solution: Solution, noisy: bool) -> Solution:
+        """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
+        change = 0.0
+        for hyper in self.hypers:
+            hyper.history.clear()
+        for _ in range(ROUNDS):
+            before, x = solution.theta, solution.x
+            x, change = marginal.update(problem, x, solution.theta, self.hypers) if self.hypers else (x, 0.0)
+            if noisy:
+                lin = problem.linearise(x, solution.theta)
+                taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
+                problem.slope = marginal.slope(problem, x, solution.theta, taken)
+            solution = minimise(problem, x, solution.theta, Settings(iterations=20, tolerance=0.01), self._note)
+            last = solution.last
+            moved = solution.theta - before
+            distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
+            if solution.converged and change < NOISE_SETTLED and distance < NOISE_SETTLED:
+                return minimise(problem, solution.x, solution.theta, Settings(), self._note)
+        if solution.converged:
+            solution.status = f"stopped after {ROUNDS} turns between motion and noise; the noise still changed by {100 * change:.1f} %."
+        return solution
 
     def _note(self, iteration: Iteration) -> None:
         self.history.append(iteration)
         if self.report is not None:
             self.report(iteration)
 
-    def _begin(self, problem: Transcription, r: int, theta: np.ndarray) -> Motion:
+    def _begin(self, problem: Transcription, r: int, theta: np.ndarray) -> States:
         run = problem.runs[r]
         model, numbers, _ = problem.model_of(r, theta)
         if run.structure.nc:
-            from calibody.estimate.start import resting
+            run.active = independent(run.structure, numbers, resting(run.structure, model))
+        states = first_motion(run, model, numbers, self.robust)
+        states = multipliers_of(run, model, numbers, states)
+        if len(run.ringing):
+            size = np.sqrt((states.multipliers**2).mean(axis=1))
+            run.typical = np.maximum(size, max(float(size.max()), 1e-9) * 1e-3)
+        if run.disturbed and any(h.process for h in self.hypers):
+            self._loosen(problem, r, theta, states)
+        return states
 
-            run.active = independent(run.structure, numbers, resting(run.structure, model))  # type: ignore[misc]
-        motion = first_motion(run, model, numbers)
-        return multipliers_of(run, model, numbers, motion)
+    def _loosen(self, problem: Transcription, r: int, theta: np.ndarray, states: States) -> None:
+        """A first guess of the process noise: part of what the first motion lacks in force, the largest of all runs."""
+        run = problem.runs[r]
+        for joint in run.noise.density:
+            run.noise.density[joint] = max(run.noise.density[joint], 1e-30)
+        missing = problem.lacking(r, states, theta)
+        for k, (joint, _) in enumerate(run.disturbed):
+            run.noise.density[joint] = max(run.noise.density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
 
-    def _rms_rate(self, problem: Transcription, x: list[Motion], theta: np.ndarray) -> float:
+    def _rms_rate(self, problem: Transcription, x: list[States], theta: np.ndarray) -> float:
         """Of all joints over all runs [rad/s, m/s]."""
         squares = []
-        for r, motion in enumerate(x):
+        for r, states in enumerate(x):
             model, numbers, _ = problem.model_of(r, theta)
-            _, frames = problem._frames(r, motion, model, numbers)
+            _, frames = problem.frames(r, states, model, numbers)
             squares.append(float(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2)) if frames.s.size else 0.0)
         return max(float(np.sqrt(np.mean(squares))), 1e-6)
 
-    def uncertainty(self, problem: Transcription, solution: Solution, given: bool) -> _Uncertainty:
-        problem.hold_scale = False
-        lin = problem.linearise(solution.x, solution.theta)
-        problem.hold_scale = True
-        taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
-        at_bound = (solution.theta <= problem.lower) | (solution.theta >= problem.upper)
-        chi2 = 2.0 * solution.cost
-        samples = sum(run.samples for run in problem.runs)
-        dof = samples - len(solution.theta) - 2 * self._freedom() * len(problem.runs)
-        factor = chi2 / dof if dof > 0 else 1.0
-        factor = max(1.0, factor) if given else factor
-        analysis = identifiability.analyse(taken.information, [e.name for e in self.unknowns], solution.theta, problem.scale, at_bound, factor)
-        return _Uncertainty(analysis, at_bound, chi2, dof)
+    # -- result ------------------------------------------------------------------------------------------------------------------
 
-    def _freedom(self) -> int:
-        """Degrees of freedom of the mechanism."""
-        run = self.coarse[0]
-        return self.structure.nv - int(run.active.sum())
-
-    def result(
-        self, problem: Transcription, solution: Solution, found: _Uncertainty, levels: list[tuple[float, np.ndarray, np.ndarray]], given: bool, seconds: float
-    ) -> Result:
-        error = _discretisation(levels)
-        parameters = {
-            e.name: Estimate(
-                float(x), float(found.sd[k]) if found.analysis.resolved[k] else None, e.unit, e.initial, e.lower, e.upper, bool(found.at_bound[k]),
-                bool(found.analysis.resolved[k]), None if error is None else float(error[k]),
-            )
-            for k, (e, x) in enumerate(zip(self.unknowns, solution.theta, strict=True))
-        }  # fmt: skip
-        covariance = found.analysis.covariance
-        size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-        numbers, _ = values_at(
-            [e for e in self.unknowns if e.run is None], np.array([x for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]), 0
-        )
+    def result(self, levels: Sequence[_Level], seconds: float) -> Result:
+        problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
+        error = _discretisation([level.solution.theta for level in levels])
+        parameters = {}
+        for k, (e, x) in enumerate(zip(self.unknowns, solution.theta, strict=True)):
+            resolved = bool(found.analysis.resolved[k])
+            sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved else (None, None)
+            bound = bool(found.at_bound[k])
+            parameters[e.name] = Estimate(float(x), *sds, e.unit, e.initial, e.lower, e.upper, bound, resolved, None if error is None else float(error[k]))
+        size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
+        shared = [(e, x) for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]
+        numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
+        calibrated = self._calibrated(problem.model, numbers)
+        channels = tuple(self._channels(levels[-1]))
+        agreement = found.agreement
         return Result(
-            solution.status, parameters, found.analysis.determined, found.analysis.sentences, covariance, covariance / size[:, None] / size[None, :],
-            tuple(self._channels(problem, solution)), found.chi2, found.dof, given, self._calibrated(problem.model, numbers), levels[-1][0], len(levels) - 1,
-            len(self.history), self.history, {"total": seconds}, self._warnings(found, given), solution.x,
-        )  # fmt: skip
+            status=solution.status,
+            parameters=parameters,
+            determined=found.analysis.determined,
+            unresolved=found.analysis.sentences,
+            covariance=found.covariance,
+            correlation=found.covariance / size[:, None] / size[None, :],
+            fit=channels,
+            chi2=found.chi2,
+            dof=found.dof,
+            noise_given=self.given,
+            process_noise=self._process_noise(problem),
+            runs_agree=None if agreement is None else Agreed(agreement.agree, agreement.chi2, agreement.dof, agreement.probability),
+            outliers=_outliers(channels),
+            mesh=Mesh(problem.runs[0].h, len(levels) - 1),
+            iterations=len(self.history),
+            history=tuple(self.history),
+            seconds={"total": seconds},
+            notes=self._warnings(found),
+            model=calibrated,
+            problem=problem,
+            states=tuple(solution.x),
+            theta=solution.theta,
+            uncertainty=found,
+            recordings=tuple(self.recordings),
+        )
+
+    def _process_noise(self, problem: Transcription) -> dict[str, float]:
+        """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period."""
+        period = min(r.period for r in self.recordings)
+        return {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
 
     def _calibrated(self, model: Model, numbers: dict[str, float]) -> Model:
         """The model with the estimates; if no mechanism can have them, it says so and keeps them all the same."""
@@ -216,37 +286,61 @@ class _Fit:
             self.notes.append(f"The estimates are not physically possible together: {error}")
             return model.replace(numbers, check=False)
 
-    def _channels(self, problem: Transcription, solution: Solution) -> list[ChannelFit]:
-        out = []
-        for r, motion in enumerate(solution.x):
-            model, numbers, sensors = problem.model_of(r, solution.theta)
-            _, frames = problem._frames(r, motion, model, numbers)
-            for d in problem.runs[r].data:
-                fitted = problem._predict(problem.runs[r], model, frames, sensors, d)[0]
-                out.append(ChannelFit(self.recordings[r].name, d.channel.path, d.times, d.y, fitted, d.sd))
+    def _channels(self, level: _Level) -> list[ChannelFit]:
+        problem, out = level.problem, []
+        for r, states in enumerate(level.solution.x):
+            run = problem.runs[r]
+            model, numbers, sensors = problem.model_of(r, level.solution.theta)
+            _, frames = problem.frames(r, states, model, numbers)
+            for d in run.data:
+                fitted, path = problem.predict(run, model, frames, sensors, d)[0], d.channel.path
+                white = level.found.white[r, path]
+                out.append(ChannelFit(self.recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], white, run.weights[path]))
         return out
 
-    def _warnings(self, found: _Uncertainty, given: bool) -> tuple[str, ...]:
-        notes = [*self.structure.model.notes, *self.notes]
+    def _warnings(self, found: Uncertainty) -> tuple[str, ...]:
+        notes = [*self.structure.model.notes, *(s for r in self.recordings for s in r.warnings()), *self.notes]
         ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
-        if given and ratio > 1.2:
+        if self.given and ratio > 1.2:
             notes.append(
                 f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error."
             )
-        if given and ratio < 0.7:
+        if self.given and ratio < 0.7:
             notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
+        if found.robust:
+            notes.append("The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them).")
+        if found.agreement is not None and not found.agreement.agree:
+            a = found.agreement
+            notes.append(
+                f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter."
+            )
         notes += [f"{e.name} ended at its bound and has no error bar." for e, b in zip(self.unknowns, found.at_bound, strict=True) if b]
         return tuple(notes)
 
 
-def _discretisation(levels: list[tuple[float, np.ndarray, np.ndarray]]) -> np.ndarray | None:
+def _sharpen(runs: Sequence[Run], delta: float) -> None:
+    """The rate below which dry friction is viscous, in all runs."""
+    for run in runs:
+        run.delta = delta
+
+
+def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
+    """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
+    out = []
+    for c in channels:
+        size = max(c.sd, 1.4826 * float(np.median(np.abs(c.residual))))
+        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.residual[k] / size)) for k in np.flatnonzero(np.abs(c.residual) > 5.0 * size)]
+    return tuple(out)
+
+
+def _discretisation(thetas: Sequence[np.ndarray]) -> np.ndarray | None:
     """`(theta_h - theta_2h)/3` where successive differences shrink by 3 to 5, else their size; None for one mesh."""
-    if len(levels) < 2:
+    if len(thetas) < 2:
         return None
-    last = levels[-1][1] - levels[-2][1]
-    if len(levels) < 3:
+    last = thetas[-1] - thetas[-2]
+    if len(thetas) < 3:
         return np.abs(last)
-    before = levels[-2][1] - levels[-3][1]
+    before = thetas[-2] - thetas[-3]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.abs(before / last)
     return np.where((ratio > 3.0) & (ratio < 5.0), np.abs(last) / 3.0, np.abs(last))

@@ -3,13 +3,14 @@
 In declared scales S, an eigenvalue mu of `S I_red S` means the standard deviation `mu^-1/2` along its eigenvector. A direction is unresolved
 if that exceeds 1 (the data leave it open by more than its own scale) or if mu is below 1e-10 of the largest (rounding). A parameter is
 unresolved if the squares of its entries over unresolved eigenvectors sum to more than 0.01; it gets no error bar. What is still determined
-is named: the ratios, where an unresolved direction scales all its parameters together.
+is named: the ratios, where an unresolved direction scales all its parameters together; otherwise sums in which the parameters that can be
+traded for others have been taken up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +34,10 @@ class Identifiability:
     """Over the resolved subspace; rows of unresolved parameters are not error bars."""
     sentences: tuple[str, ...]
     determined: tuple[Determined, ...]
+    free: np.ndarray
+    """Parameters that are not at a bound."""
+    weak: np.ndarray
+    """(free parameters, directions): the unresolved directions, in units of the declared scales."""
 
 
 def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, scale: np.ndarray, fixed: np.ndarray, factor: float) -> Identifiability:
@@ -42,7 +47,7 @@ def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, sc
     resolved, covariance = np.ones(p, dtype=bool), np.zeros((p, p))
     resolved[fixed] = False
     if not len(free):
-        return Identifiability(resolved, covariance, (), ())
+        return Identifiability(resolved, covariance, (), (), free, np.zeros((0, 0)))
     S = scale[free]
     mu, vectors = np.linalg.eigh(information[np.ix_(free, free)] * S[:, None] * S[None, :])
     weak = (mu < WEAK * max(mu.max(), 0.0)) | (mu * 1.0 < factor)  # sd = sqrt(factor/mu) > 1
@@ -51,32 +56,63 @@ def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, sc
     strong = ~weak
     inverse = (vectors[:, strong] / mu[strong]) @ vectors[:, strong].T
     covariance[np.ix_(free, free)] = factor * inverse * S[:, None] * S[None, :]
-    sentences, determined = _named(vectors[:, weak], [names[int(i)] for i in free], theta[free], S, covariance[np.ix_(free, free)])
-    return Identifiability(resolved, covariance, sentences, determined)
+    out = Identifiability(resolved, covariance, (), (), free, vectors[:, weak])
+    return renamed(out, names, theta, scale, covariance)
+
+
+def renamed(found: Identifiability, names: Sequence[str], theta: np.ndarray, scale: np.ndarray, covariance: np.ndarray) -> Identifiability:
+    """The sentences, and the determined combinations with error bars from `covariance`."""
+    free = found.free
+    sentences, determined = _named(found.weak, [names[int(i)] for i in free], theta[free], scale[free], covariance[np.ix_(free, free)])
+    return replace(found, covariance=covariance, sentences=sentences, determined=determined)
 
 
 def _named(weak: np.ndarray, names: list[str], theta: np.ndarray, scale: np.ndarray, covariance: np.ndarray) -> tuple[tuple[str, ...], tuple[Determined, ...]]:
     if not weak.shape[1]:
         return (), ()
-    if weak.shape[1] == 1:
-        v = weak[:, 0]
-        involved = np.flatnonzero(v**2 > SHARE)
-        if len(involved) == 1:
-            return (f"{names[involved[0]]} is not determined by the data.",), ()
-        direction = theta[involved] / scale[involved]
-        size = np.linalg.norm(direction)
-        if size > 0.0 and abs(direction @ v[involved]) > 0.999 * size * np.linalg.norm(v[involved]):
-            return _ratios(involved, names, theta, covariance)
-    sentences = []
-    alone = [n for n, row in zip(names, weak, strict=True) if (row**2).sum() > 1.0 - SHARE]
-    sentences += [f"{n} is not determined by the data." for n in alone]
-    rest = [n for n, row in zip(names, weak, strict=True) if SHARE < (row**2).sum() <= 1.0 - SHARE]
-    if rest:
-        count = weak.shape[1] - len(alone)
-        sentences.append(
-            f"Of {', '.join(rest)} only {len(rest) - count} independent combination{'s are' if len(rest) - count != 1 else ' is'} determined, not the single numbers."
-        )
-    return tuple(sentences), ()
+    alone = (weak**2).sum(1) > 1.0 - SHARE
+    involved = np.flatnonzero(((weak**2).sum(1) > SHARE) & ~alone)
+    sentences = [f"{names[i]} is not determined by the data." for i in np.flatnonzero(alone)]
+    if not len(involved):
+        return tuple(sentences), ()
+    count = weak.shape[1] - int(alone.sum())
+    if count == 1:
+        v, direction = np.linalg.svd(weak[involved])[0][:, 0], theta[involved] / scale[involved]
+        if np.linalg.norm(direction) > 0.0 and abs(direction @ v) > 0.999 * np.linalg.norm(direction):
+            ratio, determined = _ratios(involved, names, theta, covariance)
+            return (*sentences, *ratio), determined
+    determined = _combinations(weak[involved] * scale[involved, None], involved, names, theta, covariance, count)
+    left = len(involved) - count
+    sentences.append(
+        f"Of {', '.join(names[i] for i in involved)} only {left} independent combination{'s are' if left != 1 else ' is'} determined, not the single numbers."
+    )
+    return tuple(sentences), determined
+
+
+def _combinations(null: np.ndarray, involved: np.ndarray, names: list[str], theta: np.ndarray, covariance: np.ndarray, count: int) -> tuple[Determined, ...]:
+    """What stays when the parameters move along the null directions: with `count` of them called dependent (pivoted QR), the others each
+    take up the dependent ones, `theta_i - N_i N_D^-1 theta_D` (the base parameters, where the equations are linear)."""
+    import scipy.linalg
+
+    U = np.linalg.svd(null / np.abs(null).max(axis=0), full_matrices=False)[0][:, :count]
+    _, _, pivot = scipy.linalg.qr(U.T, pivoting=True)  # pyright: ignore[reportAssignmentType]
+    dependent, independent = np.sort(pivot[:count]), np.sort(pivot[count:])
+    share = -U[independent] @ np.linalg.inv(U[dependent])
+    out = []
+    for row, i in zip(share, independent, strict=True):
+        terms = np.abs(row) > 1e-6 * max(1.0, float(np.abs(row).max()))
+        if not terms.any():
+            continue
+        gradient = np.zeros(len(theta))
+        gradient[involved[i]] = 1.0
+        gradient[involved[dependent[terms]]] = row[terms]
+        sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+        expression = names[involved[i]]
+        for coefficient, d in zip(row[terms], dependent[terms], strict=True):
+            size = "" if abs(abs(coefficient) - 1.0) < 1e-6 else f"{abs(coefficient):.4g} * "
+            expression += f" {'+' if coefficient > 0 else '-'} {size}{names[involved[d]]}"
+        out.append(Determined(expression, float(gradient @ theta), sd))
+    return tuple(out)
 
 
 def _ratios(involved: np.ndarray, names: list[str], theta: np.ndarray, covariance: np.ndarray) -> tuple[tuple[str, ...], tuple[Determined, ...]]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibody.errors import CalibodyError, nearest
 from calibody.estimate.identifiability import Determined
 from calibody.model import Model
+
+if TYPE_CHECKING:
+    from calibody.estimate.predict import Prediction
+    from calibody.estimate.run import States
+    from calibody.estimate.transcription import Transcription
+    from calibody.estimate.uncertainty import Uncertainty
+    from calibody.recording.recording import Recording
+    from calibody.solve.gauss_newton import Iteration
+    from calibody.steppers.motion import Motion
 
 
 @dataclass(frozen=True)
@@ -17,6 +27,8 @@ class Estimate:
 
     value: float
     sd: float | None
+    sd_naive: float | None
+    """If the residuals were white and all runs agreed."""
     unit: str
     initial: float
     lower: float
@@ -32,10 +44,15 @@ class ChannelFit:
 
     run: str
     channel: str
-    times: np.ndarray
-    measured: np.ndarray
-    fitted: np.ndarray
+    times: np.ndarray = field(repr=False)
+    measured: np.ndarray = field(repr=False)
+    fitted: np.ndarray = field(repr=False)
     sd: float
+    """Of its noise: stated, or found."""
+    whiteness: float
+    """Probability (Ljung-Box) of such residuals if they were white."""
+    weight: np.ndarray = field(repr=False)
+    """Of the samples: 1, less for outliers of a robust fit."""
 
     @property
     def residual(self) -> np.ndarray:
@@ -45,8 +62,39 @@ class ChannelFit:
     def rms(self) -> float:
         return float(np.sqrt(np.mean(self.residual**2)))
 
+    @property
+    def rms_over_sd(self) -> float:
+        return self.rms / self.sd
+
 
 @dataclass(frozen=True)
+class Agreed:
+    """Whether the runs of a joint fit agree: chi2 between them and its probability if they do."""
+
+    agree: bool
+    chi2: float
+    dof: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A sample far from the fit: by how many standard deviations of its noise."""
+
+    run: str
+    channel: str
+    time: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Mesh:
+    h: float
+    """Step of the finest mesh [s]."""
+    refinements: int
+
+
+@dataclass(frozen=True, eq=False)
 class Result:
     """The outcome of `fit`; `status` is "converged" or a sentence that says why not."""
 
@@ -54,25 +102,61 @@ class Result:
     parameters: dict[str, Estimate]
     determined: tuple[Determined, ...]
     unresolved: tuple[str, ...]
-    covariance: np.ndarray
-    correlation: np.ndarray
-    fit: tuple[ChannelFit, ...]
+    covariance: np.ndarray = field(repr=False)
+    correlation: np.ndarray = field(repr=False)
+    fit: tuple[ChannelFit, ...] = field(repr=False)
     chi2: float
     dof: int
     noise_given: bool
-    model: Model = field(repr=False)
-    """The calibrated model (shared parameters)."""
-    h: float
-    refinements: int
+    process_noise: dict[str, float]
+    """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""
+    runs_agree: Agreed | None
+    """None for a single run."""
+    outliers: tuple[Outlier, ...] = field(repr=False)
+    mesh: Mesh
     iterations: int
-    history: list[Any] = field(repr=False)
+    history: tuple[Iteration, ...] = field(repr=False)
     seconds: dict[str, float]
     notes: tuple[str, ...]
-    motions: list[Any] = field(repr=False)
+    model: Model = field(repr=False)
+    """The calibrated model (shared parameters)."""
+    problem: Transcription = field(repr=False)
+    states: tuple[States, ...] = field(repr=False)
+    theta: np.ndarray = field(repr=False)
+    uncertainty: Uncertainty = field(repr=False)
+    recordings: tuple[Recording, ...] = field(repr=False)
 
     @property
     def converged(self) -> bool:
         return self.status == "converged"
+
+    def _run(self, run: str | int) -> int:
+        names = [r.name for r in self.recordings]
+        if isinstance(run, int):
+            if not 0 <= run < len(names):
+                raise CalibodyError(f"There is no run {run}; the fit has {len(names)}.")
+            return run
+        if run not in names:
+            raise CalibodyError(f'There is no run "{run}"{nearest(run, names) or "; there are " + ", ".join(names) + "."}')
+        return names.index(run)
+
+    def motion(self, run: str | int = 0) -> Motion:
+        """The estimated motion of a run: every channel of the model, reaction forces included."""
+        from calibody.estimate.channels import motion
+
+        return motion(self, self._run(run))
+
+    def sd(self, channel: str, times: np.ndarray, run: str | int = 0) -> np.ndarray:
+        """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`."""
+        from calibody.estimate.channels import channel_sd
+
+        return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
+
+    def predict(self, recording: Recording, window: float | None = None) -> Prediction:
+        """Simulate a recording freely, from a start estimated on its first `window` seconds."""
+        from calibody.estimate.predict import predict
+
+        return predict(self, recording, window)
 
     def __str__(self) -> str:
         lines = [f"status: {self.status}", *self.unresolved]
@@ -82,6 +166,10 @@ class Result:
         for name, e in self.parameters.items():
             bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved")
             lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
-        for c in self.fit:
-            lines.append(f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms / c.sd:.3f} of its noise)")
+        lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in self.fit]
+        lines += [f"joint.{j}: unmodelled force {sd:.3g}" for j, sd in self.process_noise.items()]
+        if self.outliers:
+            lines.append(
+                f"{len(self.outliers)} outlier{'s' if len(self.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in self.outliers):.0f} sd"
+            )
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])

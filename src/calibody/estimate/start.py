@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
-from calibody.estimate.transcription import Motion, Run
+from calibody.estimate.robust import REWEIGHTINGS, weights
+from calibody.estimate.run import Run, States, still
 from calibody.mechanics import assembly, host
 from calibody.mechanics.kinematics import difference
 from calibody.mechanics.structure import TREE, Numbers, Structure
@@ -40,22 +41,23 @@ class Smoothing(AbstractProblem):
         rates = [np.median(np.diff(d.times)) for d in run.data if len(d.times) > 1]
         dt = float(np.median(rates)) if rates else run.h
         cutoff = min(CUTOFF, 0.2 / dt)
-        sd = float(np.median([d.sd for d in run.data]))
+        sd = float(np.median(list(run.noise.measured.values())))
         return (2.0 * np.pi * cutoff * run.h) ** 2 * sd * np.sqrt(dt / run.h)
 
-    def values(self, x: Motion, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lin = self.linearise(x, theta)
         return lin.F, lin.C
 
-    def linearise(self, x: Motion, theta: np.ndarray) -> Linearisation:
+    def linearise(self, x: States, theta: np.ndarray) -> Linearisation:
         run, s = self.run, self.run.structure
         point = run.point(self.model, self.numbers, x)
         frames = assembly.frames(s, self.numbers, point)
         F, Fx = [], []
         for d in run.data:
             nodes = observe.at_nodes(s, self.model, frames, d.channel)
-            F.append((d.W @ nodes.value - d.y) / d.sd)
-            Fx.append((d.W @ nodes.matrix(s.nv)) / d.sd)
+            weight = run.weight(d)
+            F.append((d.W @ nodes.value - d.y) * weight)
+            Fx.append(sp.diags(weight) @ (d.W @ nodes.matrix(s.nv)))
         step = difference(s, x.q[:, 1:], x.q[:, :-1])
         F.append((np.diff(step, axis=1) / self.smooth).T.ravel())
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
@@ -63,9 +65,16 @@ class Smoothing(AbstractProblem):
         C, Cx = np.zeros(0), sp.csr_matrix((0, run.nq))
         if run.active.any():
             C, Cx = self._loops(x)
-        return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)), np.zeros(len(C)))
+        return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)))
 
-    def _loops(self, x: Motion) -> tuple[np.ndarray, Sparse]:
+    def reweigh(self, x: States) -> None:
+        """Weights of the run's samples from their residuals."""
+        frames = assembly.frames(self.run.structure, self.numbers, self.run.point(self.model, self.numbers, x))
+        for d in self.run.data:
+            nodes, path = observe.at_nodes(self.run.structure, self.model, frames, d.channel), d.channel.path
+            self.run.weights[path] = weights(d.W @ nodes.value - d.y, self.run.noise.measured[path])
+
+    def _loops(self, x: States) -> tuple[np.ndarray, Sparse]:
         from calibody.mechanics.equations import evaluate
 
         run, s = self.run, self.run.structure
@@ -73,16 +82,19 @@ class Smoothing(AbstractProblem):
         kept = np.tile(run.active, run.K)
         return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
-    def move(self, x: Motion, d: np.ndarray) -> Motion:
+    def move(self, x: States, d: np.ndarray) -> States:
         return self.run.move(x, np.concatenate([d, np.zeros(self.run.size - self.run.nq)]))
 
 
-def first_motion(run: Run, model: Model, numbers: Numbers) -> Motion:
-    """Coordinates of all nodes; multipliers zero."""
-    s = run.structure
-    q = resting(s, model)
-    motion = Motion(np.repeat(q[:, None], run.K, axis=1), np.zeros((s.nc, run.K)))
-    return minimise(Smoothing(run, model, numbers), motion, np.zeros(0), Settings(iterations=30)).x
+def first_motion(run: Run, model: Model, numbers: Numbers, robust: bool = False) -> States:
+    """Coordinates of all nodes; multipliers and noise zero. `robust` weighs outliers down."""
+    spline = Smoothing(run, model, numbers)
+    states = still(run, resting(run.structure, model))
+    solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
+    for _ in range(REWEIGHTINGS if robust else 0):
+        spline.reweigh(solution.x)
+        solution = minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
+    return solution.x
 
 
 def resting(structure: Structure, model: Model) -> np.ndarray:

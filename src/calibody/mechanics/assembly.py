@@ -354,6 +354,10 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
         gains = numbers.actuator[0] * numbers.actuator[1]
         out.control = np.repeat(-0.5 * point.h * gains[:, None], point.control.shape[1], axis=1)
     balls = [ball_force(plan, numbers, point, f, k) for k in range(len(plan.ball_links))]
+    if point.unmodelled is not None:
+        impulse = point.h * point.unmodelled[:, 1:-1]
+        scalar.value[:] -= impulse[plan.coordinate_dof]
+        balls = [(value - impulse[dof : dof + 3], by) for dof, (value, by) in zip(plan.ball_dof, balls, strict=True)]
     if plan.structure.coordinates == TREE:
         out.direct = (scalar, balls)
         return
@@ -396,6 +400,23 @@ def ball_force(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int) ->
     left, right = np.stack(left), np.stack(right)
     LL, LR, RL_, RR_ = (np.array([[np.broadcast_to(x, left.shape[1:]) for x in row] for row in b]) for b in (LL, LR, RL_, RR_))
     return left[:, 1:] + right[:, :-1], [RL_[..., :-1], LL[..., 1:] + RR_[..., :-1], LR[..., 1:]]
+
+
+def acting(plan: Plan, f: Frames, velocity: int) -> tuple[np.ndarray, np.ndarray]:
+    """Column `velocity` (of the tree) of A(q_k)': the rows that a unit joint force enters and its values (rows, K)."""
+    s = plan.structure
+    if s.coordinates == TREE:
+        return np.array([velocity]), np.ones((1, f.H.shape[3]))
+    scalar = np.flatnonzero(plan.coordinate_dof == velocity)
+    if len(scalar):
+        parent, child = plan.coordinate_links[scalar[0]]
+        wrench = f.acts[:, scalar[0]]
+    else:
+        k, axis = next((k, velocity - dof) for k, dof in enumerate(plan.ball_dof) if 0 <= velocity - dof < 3)
+        parent, child = plan.ball_links[k]
+        wrench = np.concatenate([f.H[:, axis, child], np.zeros((3, f.H.shape[3]))])
+    ends = [(s.dofs_above[link], sign) for link, sign in ((child, 1.0), (parent, -1.0)) if len(s.dofs_above[link])]
+    return np.concatenate([dofs for dofs, _ in ends]), np.concatenate([sign * np.einsum("tk,tjk->jk", wrench, f.T[:, dofs]) for dofs, sign in ends])
 
 
 def _scalar_on_links(plan: Plan, numbers: Numbers, f: Frames, sums: Sums, scalar: JointForces) -> None:

@@ -2,7 +2,7 @@
 
 At every inner node k, in the coordinates solved for (DESIGN section 3):
 
-    r_k = P_k'[V_k E - V_(k-1) E - (h/2)(F_(k-1) + F_k)] + A_k'[J_a (rho_k - rho_(k-1)) - (h/2)(t_(k-1) + t_k)] - h G_k' lambda_k
+    r_k = P_k'[V_k E - V_(k-1) E - (h/2)(F_(k-1) + F_k)] + A_k'[J_a (rho_k - rho_(k-1)) - (h/2)(t_(k-1) + t_k)] - h G_k' lambda_k - h A_k' w_k
 
 Every element contributes a wrench per link and 6x6 blocks (its derivative with respect to twists at k-1, k, k+1). With `W_l` the sum of
 the wrenches on link l and `t_j` the twist of dof j, everything below is composite sums over subtrees:
@@ -75,6 +75,7 @@ def _space(part: Evaluation, K: int) -> Evaluation:
 
 def _cut(point: Point, first: int, end: int) -> Point:
     turns = None if point.turns is None else point.turns[:, first:end]
+    unmodelled = None if point.unmodelled is None else point.unmodelled[:, first:end]
     intervals = slice(first, end - 1)
     return replace(
         point,
@@ -83,6 +84,7 @@ def _cut(point: Point, first: int, end: int) -> Point:
         control=point.control[:, intervals],
         applied=point.applied[:, intervals],
         turns=turns,
+        unmodelled=unmodelled,
     )
 
 

@@ -25,6 +25,8 @@ class Point:
     """Rate below which dry friction is viscous [rad/s, m/s]."""
     turns: np.ndarray | None = None
     """(scalar coordinates, K) whole turns of hinges in `free`, [rad]; None: counted along the nodes from zero."""
+    unmodelled: np.ndarray | None = None
+    """(tree velocities, K) joint forces `w` that act at the nodes, beside everything the model knows [N, N m]; None: zero."""
 
 
 @dataclass

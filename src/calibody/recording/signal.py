@@ -7,6 +7,7 @@ piecewise polynomial through the samples, so the mean is exact whatever the inte
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,3 +68,25 @@ class Signal:
     def means(self, edges: np.ndarray, delay: float = 0.0) -> np.ndarray:
         """The mean over each interval between neighbouring edges, of the signal `delay` seconds late."""
         return np.diff(self.integral(edges - delay)) / np.diff(edges)
+
+    def weights(self, edges: np.ndarray, delay: float = 0.0) -> Any:
+        """The sparse matrix (intervals, samples) that makes `means` of the samples: every piece between two instants of either clock counts
+        its length for the sample that is held there, or half of the interpolation's weights at its ends for the two around it."""
+        import scipy.sparse as sp  # here, because reading needs none of it
+
+        edges = edges - delay
+        inside = self.times[(self.times > edges[0]) & (self.times < edges[-1])]
+        cuts = np.unique(np.concatenate([edges, inside]))
+        middle, length = 0.5 * (cuts[1:] + cuts[:-1]), np.diff(cuts)
+        interval = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
+        share = length / np.diff(edges)[interval]
+        last = len(self.times) - 1
+        k = np.searchsorted(self.times, middle, side="right") - 1
+        if self.hold == "zero" or not last:
+            entries = [(np.clip(k, 0, last), share)]
+        else:
+            left = np.clip(k, 0, last - 1)
+            t = np.clip((middle - self.times[left]) / (self.times[left + 1] - self.times[left]), 0.0, 1.0)
+            entries = [(left, share * (1.0 - t)), (left + 1, share * t)]
+        rows, columns = np.concatenate([interval] * len(entries)), np.concatenate([c for c, _ in entries])
+        return sp.csr_matrix((np.concatenate([w for _, w in entries]), (rows, columns)), shape=(len(edges) - 1, last + 1))

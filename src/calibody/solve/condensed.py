@@ -1,17 +1,17 @@
 """One generalised Gauss-Newton step of a constrained least-squares problem with few shared parameters, by one factorisation.
 
-    minimise  1/2 |F(x, theta)|^2 + 1/2 w' Omega^-1 w    subject to    C(x, theta) = w  (w = 0 where Omega = 0),   lower <= theta <= upper
+    minimise  1/2 |F(x, theta)|^2 + slope'theta    subject to    C(x, theta) = 0,   lower <= theta <= upper
 
 Linearised, with multipliers n and the states eliminated first,
 
-    K = [[Fx'Fx, Cx'], [Cx, -Omega]],     B = [Fx'Ft; Ct],     a = [Fx'F; C]
+    K = [[Fx'Fx, Cx'], [Cx, 0]],     B = [Fx'Ft; Ct],     a = [Fx'F; C]
     I_red = Ft'Ft - B'K^-1 B              information of the data about theta, the states being free
-    g_red = Ft'F - B'K^-1 a
+    g_red = Ft'F - B'K^-1 a + slope
     theta step: minimise 1/2 d'(I_red + damping) d + g_red'd within the bounds;     states and multipliers: -K^-1 (a + B d)
 
-K is symmetric indefinite and as banded as the states are chained; it is equilibrated, made quasi-definite by a static regularisation of
-its diagonal, factored by QDLDL (LDL' without pivoting, stable for quasi-definite matrices: Vanderbei 1995), and the regularisation is taken
-out again by iterative refinement. `J'J` of the constraints is never formed. The bounds concern theta only, so the quadratic programme with
+K is symmetric indefinite and as banded as the states are chained; it is equilibrated and factored as a band with pivoting, or, where the band is
+wide, made quasi-definite by a static regularisation of its diagonal and factored by QDLDL (LDL' without pivoting, stable for quasi-definite
+matrices: Vanderbei 1995); iterative refinement takes the regularisation out again. `J'J` of the constraints is never formed. The bounds concern theta only, so the quadratic programme with
 bounds has as many variables as there are parameters: a primal active-set method on a dense matrix.
 """
 
@@ -24,19 +24,22 @@ import numpy as np
 import qdldl
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError
+
 Sparse = Any
 """A scipy sparse matrix (its stubs tell matrix from array and format from format; nothing here depends on that)."""
 
+# Half bandwidth up to which the band is factored: its cost grows with the square of the width, that of the sparse factor hardly.
+WIDEST = 300
 # Static regularisation of the equilibrated matrix (whose entries are at most 1): enough for the pivots. Refinement has to take it out again, and
 # the error bars show whether it did: with 1e-12 they were 4 % off in `free` coordinates, where the matrix is worst; with 1e-13 they agree with
 # those of `tree` to 1e-6.
 REGULARISATION = 1e-13
 # Refinement goes on until the residual is this small (relative), grows, or for this many steps; it is not monotone, the best is kept.
-REFINED = 1e-15
+REFINED = 1e-12
 REFINEMENTS = 20
 # Directions of the parameters with less than this share of the largest information are not moved: rounding would decide.
 SINGULAR = 1e-11
-REFINED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -49,42 +52,107 @@ class Linearisation:
     C: np.ndarray
     Cx: Sparse
     Ct: np.ndarray
-    Omega: np.ndarray
-    """(rows of C,) variance of the process noise of each row, 0 for an equation that holds exactly."""
 
 
 class Factor:
-    """K, equilibrated, regularised and factored; `solve` refines with the matrix itself."""
+    """K, equilibrated and factored; `solve` refines with the matrix itself.
+
+    Chained states make K banded once its unknowns are reordered (reverse Cuthill-McKee): LU with row pivoting on the band, stable for any K, and
+    all right-hand sides at once. Where the band is wide (long-range couplings), LDL' without pivoting on the sparse matrix, whose static
+    regularisation makes it quasi-definite.
+    """
 
     def __init__(self, lin: Linearisation) -> None:
         P = (lin.Fx.T @ lin.Fx).tocsc()
-        K: Sparse = sp.bmat([[P, lin.Cx.T], [lin.Cx, sp.diags(-lin.Omega) if len(lin.Omega) else None]], format="csc")
+        K: Sparse = sp.bmat([[P, lin.Cx.T], [lin.Cx, None]], format="csc") if lin.Cx.shape[0] else P
         self.n = P.shape[0]
-        scale = _equilibration(K)
-        D = sp.diags(scale)
-        self.K = (D @ K @ D).tocsc()
-        signs = np.concatenate([np.ones(self.n), -np.ones(K.shape[0] - self.n)])
-        self.scale = scale
-        self.factor = qdldl.Solver(sp.triu(self.K + sp.diags(REGULARISATION * signs), format="csc"), upper=True)
+        self.scale = _equilibration(K)
+        D = sp.diags(self.scale)
+        self.K = (D @ K @ D).tocsr()
+        band = _Band(self.K)
+        self.factor: _Band | _Sparse = band if band.half <= WIDEST and band.factored else _Sparse(self.K, self.n)
+
+    @property
+    def log_determinant(self) -> float:
+        """log |det K|"""
+        return self.factor.log_determinant - 2.0 * float(np.log(self.scale).sum())
 
     def solve(self, b: np.ndarray) -> np.ndarray:
         """K^-1 b for a vector or for columns."""
-        if b.ndim == 2:
-            return np.column_stack([self.solve(b[:, k]) for k in range(b.shape[1])]) if b.shape[1] else b
-        right = self.scale * b
+        if b.ndim == 2 and not b.shape[1]:
+            return b
+        right = b * (self.scale if b.ndim == 1 else self.scale[:, None])
         x = self.factor.solve(right)
-        size = np.abs(right).max(initial=1e-300)
-        best, best_error = x, np.inf
+        size = np.abs(right).max(initial=1e-300, axis=0)
+        best, best_error = x, np.full(np.shape(size), np.inf)
         for _ in range(REFINEMENTS):
             r = right - self.K @ x
-            error = float(np.abs(r).max(initial=0.0))
-            diverging = error > 10.0 * best_error
-            if error < best_error:
-                best, best_error = x, error
-            if error <= REFINED * size or diverging:
+            error = np.abs(r).max(initial=0.0, axis=0)
+            better = error < best_error
+            best, diverging = np.where(better, x, best), error > 10.0 * best_error
+            best_error = np.minimum(error, best_error)
+            if np.all((error <= REFINED * size) | diverging) or not np.any(error < 0.5 * best_error + np.where(better, np.inf, 0.0)):
                 break
             x = x + self.factor.solve(r)
-        return self.scale * best
+        return best * (self.scale if b.ndim == 1 else self.scale[:, None])
+
+
+class _Band:
+    """LU of the reordered band (LAPACK's gbtrf)."""
+
+    def __init__(self, K: Sparse) -> None:
+        from scipy.linalg import lapack
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+        n = K.shape[0]
+        self.order = reverse_cuthill_mckee(K, symmetric_mode=True)
+        place = np.empty(n, dtype=np.int64)
+        place[self.order] = np.arange(n)
+        entries = K.tocoo()
+        row, column = place[entries.row], place[entries.col]
+        self.half = int(np.abs(row - column).max(initial=0))
+        self.factored = False
+        if self.half > WIDEST:
+            return
+        band = np.zeros((3 * self.half + 1, n), order="F")
+        band[2 * self.half + row - column, column] = entries.data
+        self.lu, self.pivots, info = lapack.dgbtrf(  # pyright: ignore[reportAttributeAccessIssue]
+            band, self.half, self.half, overwrite_ab=True
+        )
+        self.factored = info == 0
+        self._solve = lapack.dgbtrs  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def log_determinant(self) -> float:
+        return float(np.log(np.abs(self.lu[2 * self.half])).sum())
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        x = np.empty_like(b)
+        x[self.order] = self._solve(self.lu, self.half, self.half, b[self.order], self.pivots)[0]
+        return x
+
+
+class _Sparse:
+    """LDL' without pivoting (QDLDL)."""
+
+    def __init__(self, K: Sparse, n: int) -> None:
+        signs = np.concatenate([np.ones(n), -np.ones(K.shape[0] - n)])
+        for more in (1.0, 3.7, 17.0, 130.0, 1e4):  # rounding can make a pivot exactly zero; then with a little more regularisation
+            try:
+                self.solver = qdldl.Solver(sp.triu(K + sp.diags(more * REGULARISATION * signs), format="csc"), upper=True)
+                return
+            except RuntimeError:
+                continue
+        raise CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+
+    @property
+    def log_determinant(self) -> float:
+        return float(np.log(np.abs(self.solver.factors()[1])).sum())
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        if b.ndim == 1:
+            return self.solver.solve(b)
+        return np.column_stack([self.solver.solve(column) for column in b.T])
 
 
 def _equilibration(K: Sparse) -> np.ndarray:
@@ -112,9 +180,12 @@ class Step:
     at_bound: np.ndarray
     response: np.ndarray
     """-K^-1 B: how states and multipliers follow the parameters."""
+    factor: Factor
 
 
-def step(lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray) -> Step:
+def step(
+    lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray, slope: np.ndarray | float = 0.0
+) -> Step:
     """`damping` is added to the diagonal of the information; `scale` is the size of a change of each parameter that counts as one."""
     factor = Factor(lin)
     n = factor.n
@@ -123,10 +194,10 @@ def step(lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.nda
     response = -factor.solve(B)
     information = lin.Ft.T @ lin.Ft + B.T @ response
     information = 0.5 * (information + information.T)
-    gradient = lin.Ft.T @ lin.F + response.T @ a
+    gradient = lin.Ft.T @ lin.F + response.T @ a + slope
     d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
     z = -factor.solve(a) + response @ d
-    return Step(z[:n], z[n:], d, information, gradient, at_bound, response)
+    return Step(z[:n], z[n:], d, information, gradient, at_bound, response, factor)
 
 
 def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """Generalised Gauss-Newton for constrained least squares: linearise, step, line search on an exact penalty function.
 
-The merit function is `1/2 |F|^2 + 1/2 sum_noisy C^2/Omega + mu |C|_1 over exact rows`, with mu kept above the largest multiplier, so that
-a Gauss-Newton step is a descent direction (Bock 1987; Nocedal and Wright 2006, section 18.3). When the line search has to shorten the
+The merit function is `1/2 |F|^2 + slope'theta + sum mu_i |C_i|`, with mu_i kept above the multiplier of its row, so that a Gauss-Newton step is a descent direction (Bock 1987; Nocedal and Wright 2006, section 18.3). When the line search has to shorten the
 step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again.
 """
 
@@ -24,6 +23,8 @@ class AbstractProblem(ABC):
     upper: np.ndarray
     scale: np.ndarray
     """Size of a change of each parameter that counts as one."""
+    slope: np.ndarray | float = 0.0
+    """A linear term `slope'theta` of the cost."""
 
     @abstractmethod
     def linearise(self, x: Any, theta: np.ndarray) -> Linearisation: ...
@@ -84,32 +85,27 @@ class Solution:
         return self.status == "converged"
 
 
-def _cost(F: np.ndarray, C: np.ndarray, Omega: np.ndarray) -> float:
-    noisy = Omega > 0.0
-    return 0.5 * float(F @ F) + 0.5 * float((C[noisy] ** 2 / Omega[noisy]).sum())
-
-
 def minimise(
     problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings | None = None, report: Callable[[Iteration], None] | None = None
 ) -> Solution:
     settings = Settings() if settings is None else settings
     theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
-    damping, penalty = 0.0, 0.0
+    damping: float = 0.0
+    penalty: np.ndarray | float = 0.0
     history: list[Iteration] = []
     lin = problem.linearise(x, theta)
     taken: Step | None = None
     close = 0
     for number in range(1, settings.iterations + 1):
-        cost = _cost(lin.F, lin.C, lin.Omega)
-        exact = lin.Omega == 0.0
-        violation = _violation(lin, exact)
+        cost = 0.5 * float(lin.F @ lin.F)
+        violation = _violation(lin)
         for _ in range(12):
-            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2, problem.scale)
+            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2, problem.scale, problem.slope)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
                 continue
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
-            penalty = max(penalty, 1.5 * float(np.abs(taken.multipliers[exact]).max(initial=0.0)))
+            penalty = _penalty(penalty, taken.multipliers)
             length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
             size = _term_size(lin, theta)
             small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
@@ -129,12 +125,12 @@ def minimise(
         x, theta = new
         if length > 0.0:
             lin = problem.linearise(x, theta)
-        if small and _violation(lin, exact) < (settings.close_feasibility if close else settings.feasibility) * size:
-            return Solution(x, theta, "converged", _cost(lin.F, lin.C, lin.Omega), history, taken)
+        if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
+            return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
     sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
-    return Solution(x, theta, sentence, _cost(lin.F, lin.C, lin.Omega), history, taken)
+    return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
 
 
 def _term_size(lin: Linearisation, theta: np.ndarray) -> float:
@@ -142,30 +138,43 @@ def _term_size(lin: Linearisation, theta: np.ndarray) -> float:
     return max(float(np.abs(lin.Ct * theta).max(initial=0.0)), 1e-12) if lin.Ct.size else 1.0
 
 
-def _violation(lin: Linearisation, exact: np.ndarray) -> float:
-    """The largest violation of an exact equation."""
-    return float(np.abs(lin.C[exact]).max(initial=0.0))
+def _violation(lin: Linearisation) -> float:
+    """The largest violation of an equation."""
+    return float(np.abs(lin.C).max(initial=0.0))
 
 
-def _search(problem: AbstractProblem, lin: Linearisation, taken: Step, x: Any, theta: np.ndarray, penalty: float, shortest: float) -> tuple[float, tuple]:
-    """Halve the step until the merit function decreases; 0 and the old point if it does not."""
-    exact = lin.Omega == 0.0
+def _penalty(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray:
+    """Half as much again as the largest multiplier each row has had, and a little for rows that have none."""
+    size = np.abs(multipliers)
+    return np.maximum(before, 1.5 * size + 1e-3 * float(size.max(initial=0.0)))
 
-    def merit(F: np.ndarray, C: np.ndarray) -> float:
-        return _cost(F, C, lin.Omega) + penalty * float(np.abs(C[exact]).sum())
 
-    start = merit(lin.F, lin.C)
+def _search(problem: AbstractProblem, lin: Linearisation, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float) -> tuple[float, tuple]:
+    """Halve the step until the merit function decreases; 0 and the old point if it does not.
+
+    A full step that fails only because the equations curve is tried once more with the states corrected for it (against the Maratos effect).
+    """
+
+    def merit(F: np.ndarray, C: np.ndarray, theta: np.ndarray) -> float:
+        return 0.5 * float(F @ F) + float(np.sum(problem.slope * theta)) + float(penalty @ np.abs(C))
+
+    start = merit(lin.F, lin.C, theta)
     predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
-    C_new = lin.C + lin.Cx @ taken.states + lin.Ct @ taken.parameters
-    expected = start - merit(predicted, np.where(exact, 0.0, C_new))
+    expected = start - merit(predicted, np.zeros_like(lin.C), theta + taken.parameters)
     length = 1.0
     while length >= shortest:
         candidate = problem.move(x, length * taken.states), np.clip(theta + length * taken.parameters, problem.lower, problem.upper)
         values = problem.values(*candidate)
         if all(np.isfinite(v).all() for v in values):
-            now = merit(*values)
             # rounding: the merit cannot be trusted below 1e-12 of itself
-            if now <= start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start):
+            enough = start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start)
+            if merit(*values, candidate[1]) <= enough:
                 return length, candidate
+            if length == 1.0 and len(values[1]):
+                curved = taken.factor.solve(np.concatenate([np.zeros(taken.factor.n), -values[1]]))[: taken.factor.n]
+                corrected = problem.move(candidate[0], curved), candidate[1]
+                values = problem.values(*corrected)
+                if all(np.isfinite(v).all() for v in values) and merit(*values, corrected[1]) <= enough:
+                    return length, corrected
         length *= 0.5
     return 0.0, (x, theta)

@@ -50,10 +50,12 @@ class Motion:
     iterations: int
     """Evaluations of the equations of motion in all steps."""
     notes: tuple[str, ...] = ()
+    start: float = 0.0
+    """Time of the first node [s]."""
 
     @cached_property
     def time(self) -> np.ndarray:
-        return self.h * np.arange(self.q.shape[1] - 1)
+        return self.start + self.h * np.arange(self.q.shape[1] - 1)
 
     @property
     def coordinates(self) -> str:

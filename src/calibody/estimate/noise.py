@@ -1,0 +1,55 @@
+"""Which noise a fit is given and which it has to find: of the channels, and of forces that the model does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from calibody.errors import CalibodyError, nearest
+from calibody.estimate.marginal import Hyper
+from calibody.estimate.run import Noise
+from calibody.model import Model
+from calibody.recording.filters import noise_sd
+from calibody.recording.recording import Recording
+
+ProcessNoise = str | float | Mapping[str, float]
+
+
+def process_noise(model: Model, given: ProcessNoise, period: float) -> tuple[dict[str, float], bool]:
+    """Density of the unmodelled force of each joint, and whether it is to be found.
+
+    `given` is "none", "auto", or the standard deviation [N, N m] of a force that is drawn anew every sampling `period`, for all hinges, slides and
+    balls or by joint.
+    """
+    joints = [j.name for j in model.joints if j.kind in ("hinge", "slide", "ball")]
+    if given == "none":
+        return {}, False
+    if given == "auto":
+        if not joints:
+            raise CalibodyError('process_noise = "auto", but the model has no hinge, slide or ball joint that could carry it; use "none".')
+        return dict.fromkeys(joints, 0.0), True
+    if isinstance(given, str):
+        raise CalibodyError(f'process_noise = "{given}"; give "none", "auto", a standard deviation in N or N m, or one per joint.')
+    sds = dict.fromkeys(joints, given) if not isinstance(given, Mapping) else {k.removeprefix("joint."): v for k, v in given.items()}
+    known = [j.name for j in model.joints]
+    for name, sd in sds.items():
+        if name not in known:
+            raise CalibodyError(f'process_noise names the joint "{name}", which the model does not have{nearest(name, known) or "."}')
+        if isinstance(sd, bool) or not isinstance(sd, (int, float)) or not 0.0 <= sd < float("inf"):
+            raise CalibodyError(f'process_noise of "{name}" is {sd!r}; give a standard deviation in N or N m that is not negative.')
+    return {name: float(sd) ** 2 * period for name, sd in sds.items() if sd > 0.0}, False
+
+
+def noises(recordings: Sequence[Recording], density: dict[str, float]) -> tuple[list[Noise], bool, list[str]]:
+    """One `Noise` per run (the process noise shared), whether all channels' noise was given, and the channels where it was not."""
+    found, missing = [], []
+    for r in recordings:
+        sds = {o.channel: noise_sd(o.times, o.values) if o.sd is None else float(o.sd) for o in r.observations}
+        open_here = frozenset(o.channel for o in r.observations if o.sd is None)
+        missing += [c for c in sds if c in open_here and c not in missing]
+        found.append(Noise(sds, open_here, density))
+    return found, not missing, missing
+
+
+def hypers(density: Mapping[str, float], auto: bool, missing: Sequence[str]) -> list[Hyper]:
+    """What is found by maximum likelihood: the process noise if asked for, and the channels' noise that was not given."""
+    return [Hyper(True, joint) for joint in density if auto] + [Hyper(False, channel) for channel in missing]

@@ -1,0 +1,207 @@
+"""Judging a calibrated model on recordings: free prediction from an estimated start, and cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError, SimulationError
+from calibody.estimate import observe
+from calibody.estimate.channels import as_motion
+from calibody.estimate.noise import noises
+from calibody.estimate.unknowns import Entry, Unknown
+from calibody.recording.recording import Recording
+from calibody.steppers.motion import Motion
+from calibody.steppers.rollout import simulate
+from calibody.steppers.variational import Variational
+
+if TYPE_CHECKING:
+    from calibody.estimate.result import Result
+    from calibody.model import Model
+
+WINDOW = 0.1
+"""Share of the recording from which the start is estimated by default ..."""
+FEWEST_NODES = 20
+"""... and how many sampling periods it has at least."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One channel: measured, and simulated freely from the start."""
+
+    channel: str
+    times: np.ndarray = field(repr=False)
+    measured: np.ndarray = field(repr=False)
+    predicted: np.ndarray = field(repr=False)
+
+    @property
+    def rms(self) -> float:
+        return float(np.sqrt(np.mean((self.measured - self.predicted) ** 2)))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A free simulation of a recording. `incomplete` is the sentence that says why it ended early, or None."""
+
+    run: str
+    channels: dict[str, Predicted]
+    motion: Motion = field(repr=False)
+    incomplete: str | None
+
+    def __getitem__(self, channel: str) -> Predicted:
+        if channel not in self.channels:
+            raise CalibodyError(f'"{channel}" was not observed in the run "{self.run}"; there are {", ".join(self.channels)}.')
+        return self.channels[channel]
+
+    @property
+    def rms(self) -> dict[str, float]:
+        return {name: c.rms for name, c in self.channels.items()}
+
+
+def _pinned(result: Result, recording: Recording) -> tuple[list[Entry], np.ndarray]:
+    """The unknowns of a fit for another recording: shared ones fixed at their estimates, those per run free again (once)."""
+    out, theta, seen = [], [], set()
+    for entry, value in zip(result.problem.entries, result.theta, strict=True):
+        if entry.run is None:
+            out.append(replace(entry, lower=value, upper=value, prior=None))
+            theta.append(value)
+        elif (name := entry.name.rpartition("[")[0]) not in seen:
+            seen.add(name)
+            others = [v for e, v in zip(result.problem.entries, result.theta, strict=True) if e.name.rpartition("[")[0] == name]
+            out.append(replace(entry, name=f"{name}[{recording.name}]", run=0))
+            theta.append(float(np.mean(others)))
+    return out, np.array(theta)
+
+
+def follow(result: Result, recording: Recording, h: float | None = None) -> Result:
+    """The motion of another recording under the estimates of a fit: states only (and what is estimated per run)."""
+    from calibody.estimate.fit import refit
+
+    entries, theta = _pinned(result, recording)
+    density = dict(result.problem.runs[0].noise.density)
+    found, given, _ = noises([recording], density)
+    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, h)
+
+
+def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:
+    """The first `window` seconds give the start (by default a tenth of the recording), the rest is simulated without looking at the data."""
+    shortest = FEWEST_NODES * recording.period
+    span = min(recording.duration, max(WINDOW * recording.duration, shortest)) if window is None else float(window)
+    if not 3 * recording.period < span <= recording.duration * (1 + 1e-9):
+        raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")
+    begun = follow(result, recording.cut(end=recording.start + span))
+    problem = begun.problem
+    model, numbers, sensors = problem.model_of(0, begun.theta)
+    first = as_motion(problem.runs[0], model, numbers, begun.states[0])
+    h = recording.duration / max(1, round(recording.duration / result.mesh.h))
+    drive = {d.channel: replace(d.signal, times=d.signal.times - recording.start) for d in recording.drives}
+    stepper = Variational(friction_rate=problem.runs[0].delta)
+    incomplete = None
+    try:
+        simulated = simulate(model, recording.duration, h, _initial(first), drive, stepper, problem.runs[0].structure.coordinates)
+    except SimulationError as error:
+        partial = getattr(error, "motion", None)
+        if partial is None:
+            raise
+        incomplete, simulated = str(error), partial
+    channels = {}
+    for o in recording.observations:
+        good = o.present
+        times, measured = o.times[good] - recording.start, o.values[good]
+        values = simulated[o.channel]
+        nodes = simulated.time
+        delay = sensors.get((o.channel, "delay"), 0.0)
+        at = np.clip(times - delay, 0.0, nodes[-1])
+        if not o.channel.endswith(".rate") and "angle" in o.channel:
+            values = values + _whole_turns(values[0] - measured[0])
+        predicted = sensors.get((o.channel, "gain"), 1.0) * (observe.interpolation(nodes, at) @ values) + sensors.get((o.channel, "bias"), 0.0)
+        inside = times <= nodes[-1] + 1e-9
+        channels[o.channel] = Predicted(o.channel, o.times[good][inside], measured[inside], predicted[inside])
+    return Prediction(recording.name, channels, simulated, incomplete)
+
+
+def _whole_turns(offset: float) -> float:
+    return -2.0 * np.pi * round(offset / (2.0 * np.pi))
+
+
+def _initial(motion: Motion) -> dict[str, np.ndarray | float]:
+    """The first node of a motion as initial values of joints."""
+    out: dict[str, np.ndarray | float] = {}
+    for joint in motion.model.joints:
+        quantities = {"hinge": ("angle",), "slide": ("position",), "ball": ("orientation",), "free": ("position", "orientation")}[joint.kind]
+        for quantity in (*quantities, "rate"):
+            out[f"joint.{joint.name}.{quantity}"] = motion[f"joint.{joint.name}.{quantity}"][0]
+    return out
+
+
+# -- cross-validation ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fit on some runs, judged on the others."""
+
+    fitted: tuple[str, ...]
+    judged: tuple[str, ...]
+    result: Result = field(repr=False)
+    rms_over_sd: dict[str, float]
+    """By left-out run: rms of all channels over their noise, the states estimated again with the parameters fixed."""
+    prediction_rms: dict[str, dict[str, float]]
+    """By left-out run and channel: rms of the free prediction, in the channel's units."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    folds: tuple[Fold, ...]
+
+    @property
+    def score(self) -> float:
+        """Root of the mean square, over all left-out runs, of residuals in units of their noise; 1 is perfect."""
+        return float(np.sqrt(np.mean([v**2 for f in self.folds for v in f.rms_over_sd.values()])))
+
+    def __str__(self) -> str:
+        lines = [f"{'judged on':24} {'rms / noise':>12}   free prediction (rms)"]
+        for fold in self.folds:
+            for run, value in fold.rms_over_sd.items():
+                free = ", ".join(f"{c} {v:.3g}" for c, v in fold.prediction_rms.get(run, {}).items())
+                lines.append(f"{run:24} {value:12.3f}   {free}")
+        return "\n".join([*lines, f"score {self.score:.3f} (1: as good as the noise allows)"])
+
+
+def cross_validate(
+    model: Model,
+    runs: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    folds: int | None = None,
+    window: float | None = None,
+    **settings: Any,
+) -> CrossValidation:
+    """Fit on all runs but a few and judge on those, in turns: `folds` groups of runs (by default every run is left out once).
+
+    `settings` go to `fit`. A left-out run is judged twice: with its states estimated again, and by free prediction from its first `window` seconds.
+    """
+    from calibody.estimate.fit import fit as transcribe
+
+    runs = list(runs)
+    count = len(runs) if folds is None else folds
+    if not 2 <= count <= len(runs):
+        raise CalibodyError(f"Cross-validation in {count} folds with {len(runs)} runs; give at least two runs, and between 2 folds and one per run.")
+    out = []
+    for k in range(count):
+        judged = runs[k::count]
+        fitted = [r for r in runs if not any(r is j for j in judged)]
+        result = transcribe(model, fitted, estimate, **settings)
+        scores, predictions = {}, {}
+        for recording in judged:
+            followed = follow(result, recording)
+            residuals = [c.residual / c.sd for c in followed.fit]
+            scores[recording.name] = float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
+            try:
+                predictions[recording.name] = predict(result, recording, window).rms
+            except SimulationError:
+                predictions[recording.name] = {}
+        out.append(Fold(tuple(r.name for r in fitted), tuple(r.name for r in judged), result, scores, predictions))
+    return CrossValidation(tuple(out))

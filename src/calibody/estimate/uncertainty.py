@@ -1,0 +1,218 @@
+"""Error bars: from the information of the data, corrected for what the residuals say about the noise.
+
+With `T = Ft + Fx dx/dtheta` (how every residual follows the parameters, the states being free) the estimate responds to noise e of the
+residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naive covariance `I^-1`. Three corrections, each said in words:
+
+- **larger residuals** than stated: times chi2/dof;
+- **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
+  estimated with a flat-top lag window (Politis and Romano 1995) whose width is found from the data; its spectrum is kept positive;
+- **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than `I_r`; the larger of the factor chi2/dof between runs and of the
+  covariance clustered by runs, `R/(R - 1) I^-1 (sum g_r g_r') I^-1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from calibody.estimate import identifiability
+from calibody.estimate.run import States
+from calibody.estimate.transcription import Transcription
+from calibody.solve.condensed import Linearisation, Step, step
+
+NOT_WHITE = 0.01
+"""Probability (Ljung-Box) below which residuals are taken as correlated."""
+DISAGREE = 0.01
+"""Probability below which runs are taken as disagreeing."""
+LAGS = 20
+"""Lags of the Ljung-Box test."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether the runs of a joint fit agree: chi2 between runs, its degrees of freedom and probability."""
+
+    chi2: float
+    dof: int
+    probability: float
+
+    @property
+    def agree(self) -> bool:
+        return self.probability >= DISAGREE
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Covariance and what it means at a solution."""
+
+    analysis: identifiability.Identifiability
+    at_bound: np.ndarray
+    sd: np.ndarray
+    """inf where the data do not determine the parameter."""
+    sd_naive: np.ndarray
+    covariance: np.ndarray
+    chi2: float
+    dof: int
+    white: dict[tuple[int, str], float]
+    """Probability that the residuals of (run, channel) are white."""
+    agreement: Agreement | None
+    robust: bool
+    """Whether the sandwich was used."""
+    factor: float
+    """By which the naive covariance was multiplied."""
+    step: Step
+
+
+def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, names: Sequence[str], freedom: int, given: bool) -> Uncertainty:
+    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
+    problem.hold_scale = False
+    lin = problem.linearise(x, theta)
+    problem.hold_scale = True
+    taken = step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
+    at_bound = (theta <= problem.lower) | (theta >= problem.upper)
+    samples = sum(run.samples for run in problem.runs)
+    dof = samples - len(theta) - 2 * freedom * len(problem.runs)
+    chi2 = float(lin.F @ lin.F)
+    factor = chi2 / dof if dof > 0 else 1.0
+    factor = max(1.0, factor) if given else factor
+    analysis = identifiability.analyse(taken.information, names, theta, problem.scale, at_bound, factor)
+    naive = analysis.covariance
+    T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
+    white = _whiteness(problem, lin)
+    exact = not any(len(run.disturbed) for run in problem.runs)  # smoothed residuals are correlated by themselves
+    robust = exact and any(p < NOT_WHITE for p in white.values())
+    covariance = _sandwich(problem, lin, T, naive / factor, white, given) if robust else naive
+    agreement = _between(problem, lin, T, theta, analysis, at_bound) if len(problem.runs) > 1 else None
+    if agreement is not None and not agreement.agree:
+        covariance = _scattered(problem, lin, T, naive / factor, covariance, agreement)
+    larger = np.sqrt(np.maximum(np.diag(covariance), np.diag(naive)))  # a correction never shrinks an error bar
+    if robust or (agreement is not None and not agreement.agree):
+        size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+        covariance = covariance * (larger / size)[:, None] * (larger / size)[None, :]
+    sd = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
+    sd_naive = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(naive), 0.0)), np.inf)
+    analysis = identifiability.renamed(analysis, names, theta, problem.scale, covariance)
+    return Uncertainty(analysis, at_bound, sd, sd_naive, covariance, chi2, dof, white, agreement, robust, factor, taken)
+
+
+def _rows(problem: Transcription, count: int) -> list[tuple[int, str | None, slice]]:
+    """(run, channel or None for noise, rows of F); the priors come first and belong to no run."""
+    samples = sum(run.samples + sum(run.noises) for run in problem.runs)
+    first, out = count - samples, []
+    for r, run in enumerate(problem.runs):
+        for d in run.data:
+            out.append((r, d.channel.path, slice(first, first + len(d.y))))
+            first += len(d.y)
+        noise = sum(run.noises)
+        out.append((r, None, slice(first, first + noise)))
+        first += noise
+    return out
+
+
+def autocorrelation(x: np.ndarray) -> np.ndarray:
+    """r_0, r_1, ... of a residual (not centred: residuals of a fit have mean zero)."""
+    n = len(x)
+    spectrum = np.abs(np.fft.rfft(x, 2 * n)) ** 2
+    return np.fft.irfft(spectrum)[:n] / n
+
+
+def whiteness(x: np.ndarray) -> float:
+    """Probability of the Ljung-Box statistic of a residual if it were white."""
+    n = len(x)
+    lags = min(LAGS, n // 5)
+    r = autocorrelation(x)
+    if lags < 1 or r[0] <= 0.0:
+        return 1.0
+    rho = r[1 : lags + 1] / r[0]
+    statistic = n * (n + 2) * float((rho**2 / (n - np.arange(1, lags + 1))).sum())
+    return float(stats.chi2.sf(statistic, lags))
+
+
+def _whiteness(problem: Transcription, lin: Linearisation) -> dict[tuple[int, str], float]:
+    return {(r, channel): whiteness(lin.F[rows]) for r, channel, rows in _rows(problem, len(lin.F)) if channel is not None}
+
+
+def flat_top(r: np.ndarray) -> np.ndarray:
+    """The autocovariance under a window that is flat up to the lag where correlations end and falls to zero at twice that lag.
+
+    They end where five lags in a row are below `2 sqrt(log10(n)/n)` (Politis 2003).
+    """
+    n = len(r)
+    small = np.abs(r / r[0]) < 2.0 * np.sqrt(np.log10(max(n, 10)) / n)
+    end = next((m for m in range(1, n // 3) if small[m : m + 5].all()), n // 3)
+    lags = np.arange(n)
+    return r * np.clip(2.0 - lags / end, 0.0, 1.0)
+
+
+def _sandwich(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
+    """`I^-1 (T' Sigma T) I^-1`; channels whose residuals are white keep their own variance."""
+    priors = len(lin.F) - sum(run.samples + sum(run.noises) for run in problem.runs)
+    middle = T[:priors].T @ T[:priors]
+    for r, channel, rows in _rows(problem, len(lin.F)):
+        t, e = T[rows], lin.F[rows]
+        if channel is None or white[r, channel] >= NOT_WHITE:
+            variance = max(1.0, float(np.mean(e**2))) if given and channel is not None else 1.0
+            middle += variance * (t.T @ t)
+            continue
+        n = len(e)
+        covariance = flat_top(autocorrelation(e))
+        spectrum = np.maximum(np.fft.rfft(np.concatenate([covariance, [0.0], covariance[:0:-1]])).real, 0.0)
+        waves = np.fft.rfft(t, 2 * n, axis=0)
+        weight = np.full(n + 1, 2.0)
+        weight[[0, -1]] = 1.0
+        middle += ((waves.conj() * (weight * spectrum)[:, None]).T @ waves).real / (2 * n)
+    return inverse @ middle @ inverse
+
+
+def _scores(problem: Transcription, lin: Linearisation, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per run: g_r (runs, p) and I_r (runs, p, p); the slope of the likelihood's volume is shared out evenly."""
+    p, R = T.shape[1], len(problem.runs)
+    g, information = np.zeros((R, p)), np.zeros((R, p, p))
+    g += np.broadcast_to(np.asarray(problem.slope, dtype=float), (p,)) / R
+    for r, _, rows in _rows(problem, len(lin.F)):
+        g[r] += T[rows].T @ lin.F[rows]
+        information[r] += T[rows].T @ T[rows]
+    return g, information
+
+
+def _between(
+    problem: Transcription, lin: Linearisation, T: np.ndarray, theta: np.ndarray, analysis: identifiability.Identifiability, at_bound: np.ndarray
+) -> Agreement | None:
+    """chi2 of the runs' own estimates about the joint one: `sum g_r' I_r^+ g_r`, over the parameters that all runs share and the data resolve."""
+    shared = np.array([e.run is None for e in problem.entries]) & analysis.resolved & ~at_bound
+    if not shared.any():
+        return None
+    own = np.flatnonzero(~shared & np.array([e.run is not None for e in problem.entries]) & analysis.resolved)
+    g, information = _scores(problem, lin, T)
+    chi2, rank = 0.0, 0
+    for r in range(len(problem.runs)):
+        mine = np.array([k for k in own if problem.entries[k].run == r], dtype=int)
+        keep = np.flatnonzero(shared)
+        I, s = information[r][np.ix_(keep, keep)], g[r][keep]
+        if len(mine):  # the run's own parameters are free
+            cross = np.linalg.solve(information[r][np.ix_(mine, mine)], information[r][np.ix_(mine, keep)])
+            I, s = I - information[r][np.ix_(keep, mine)] @ cross, s - cross.T @ g[r][mine]
+        S = problem.scale[keep]
+        mu, V = np.linalg.eigh(I * S[:, None] * S[None, :])
+        good = mu > 1e-8 * mu.max()
+        chi2 += float((((V.T @ (S * s))[good]) ** 2 / mu[good]).sum())
+        rank += int(good.sum())
+    dof = rank - int(shared.sum())
+    if dof <= 0:
+        return None
+    return Agreement(chi2, dof, float(stats.chi2.sf(chi2, dof)))
+
+
+def _scattered(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreement) -> np.ndarray:
+    """Inflated by the scatter of the runs."""
+    g, _ = _scores(problem, lin, T)
+    R = len(g)
+    clustered = R / (R - 1) * inverse @ (g.T @ g) @ inverse
+    factor = max(1.0, agreement.chi2 / agreement.dof)
+    wanted = np.maximum.reduce([np.diag(clustered), factor * np.diag(inverse), np.diag(covariance)])
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    ratio = np.sqrt(wanted) / size
+    return covariance * ratio[:, None] * ratio[None, :]
