@@ -112,6 +112,27 @@ def read(
     )
 
 
+def mistakes(
+    path: str | Path | Mapping[str, Any] | Any,
+    time: str = "t",
+    observe: Mapping[str, Any] | None = None,
+    drive: Mapping[str, Any] | None = None,
+    *,
+    time_unit: str = "s",
+) -> list[str]:
+    """All sentences of the channels that `read` would refuse, of which it raises only the first."""
+    run = _Run(path, time, time_unit)
+    attempts = [lambda c=c, g=g: run.observations(c, spec_of(ObserveSpec, c, g)) for c, g in _entries("observe", observe)]
+    attempts += [lambda c=c, g=g: run.drives(c, spec_of(DriveSpec, c, g)) for c, g in _entries("drive", drive)]
+    out = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except CalibodyError as error:
+            out.append(str(error))
+    return list(dict.fromkeys(out))
+
+
 def spec_of(kind: type[Spec], channel: str, given: Any) -> Spec:
     """The checked spec that a user's string or mapping means."""
     what = f'The {"observed channel" if kind is ObserveSpec else "drive"} "{check_channel(channel)}"'
