@@ -124,7 +124,8 @@ def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> 
         for finding in (f for f in found.findings if f.level != ERROR):
             typer.echo(f"{finding.level}: {finding.sentence}")
         if found.ok:
-            typer.echo(f"{file} can be fitted: {len(found.runs)} run{'s' if len(found.runs) > 1 else ''}, {len(found.unknowns)} unknowns.")
+            counts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((len(found.runs), "run"), (len(found.unknowns), "unknown"))]
+            typer.echo(f"{file} can be fitted: {', '.join(counts)}.")
     for finding in (f for f in found.findings if f.level == ERROR):
         print(f"error: {finding.sentence}", file=sys.stderr)
     if not found.ok:

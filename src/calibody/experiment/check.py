@@ -103,7 +103,7 @@ def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: check_driven(model, channel))
     for actuator in model.actuators:
-        if f"actuator.{actuator.name}" not in spec.drive and f"actuator.{actuator.name}.force" not in spec.observe:
+        if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force"} & set(spec.drive):
             findings.append(Finding(WARNING, f'The run "{spec.label}" does not drive "actuator.{actuator.name}"; its control is taken as zero.'))
 
 
