@@ -63,7 +63,7 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("simulate", "--help"), ("convert", "--help"), ("demo", "--help")])
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("simulate", "--help"), ("check", "--help"), ("convert", "--help"), ("demo", "--help")])
 def test_help(run, arguments):
     code, out, _ = run(*arguments)
     assert code == 0 and out.startswith("Usage: calibody")

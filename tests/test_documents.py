@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+
+from calibody import cli
+from calibody.estimate.unknowns import Unknown
+from calibody.experiment import Method, RunSpec
+from calibody.recording.readers import DriveSpec, ObserveSpec
+from calibody.recording.tables import READERS
+from calibody.recording.units import UNITS
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,6 +27,38 @@ def test_the_example_of_a_fit_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for path, value in {"body.arm.mass": 1.2, "body.arm.inertia.yy": 0.03, "joint.hinge.damping": 0.05}.items():
         e = scope["result"].parameters[path]
         assert abs(e.value - value) < 3.5 * e.sd
+
+
+def test_the_example_of_an_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
+    (toml,), (code,) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("toml", "python"))
+    monkeypatch.chdir(tmp_path)
+    Path("pendulum.toml").write_text(toml, encoding="utf-8")
+    scope: dict = {}
+    exec(compile(code, "experiment.md", "exec"), scope)
+    assert "status: converged" in capsys.readouterr().out
+    for path, value in {"body.arm.mass": 0.4, "joint.hinge.damping": 0.02, "joint.hinge.angle.bias": 0.0}.items():
+        e = scope["result"].parameters[path]
+        assert abs(e.value - value) < 3.5 * e.sd
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["check", "pendulum.toml"])
+    assert not caught.value.code and "can be fitted: 1 run, 3 unknowns." in capsys.readouterr().out
+
+
+def test_all_keys_of_an_experiment_are_documented() -> None:
+    text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
+    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Method):
+        for field in dataclasses.fields(kind):
+            assert f"`{field.name}`" in text, field.name
+
+
+def test_the_example_of_a_recording_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(code, "recordings.md", "exec"), {})
+    assert "joint.hinge.angle  100 samples, 100 Hz" in capsys.readouterr().out
+    assert all(f"`{unit}`" in text for unit in UNITS if " " in unit or (unit.isascii() and "N" not in unit))
+    assert all(f"`{suffix}`" in text for suffix in READERS)
 
 
 def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,7 @@ class Demo(enum.StrEnum):
     pendulum = "pendulum"
 
 
+ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file (TOML).")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An MJCF or URDF file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -106,6 +107,29 @@ def simulate(
         _print(_simulation_table(mechanism.name, summary), summary["notes"])
         if out is not None:
             typer.echo(f"wrote {out}")
+
+
+@app.command()
+def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Read all that an experiment names, and say what is missing or looks wrong."""
+    from calibody.experiment import load
+    from calibody.experiment.check import ERROR, check as examine
+
+    found = examine(load(file))
+    if as_json:
+        typer.echo(json.dumps(_check_summary(file, found), indent=2))
+    elif not quiet:
+        for run in found.runs:
+            _print(_recording_table(run), [])
+        for finding in (f for f in found.findings if f.level != ERROR):
+            typer.echo(f"{finding.level}: {finding.sentence}")
+        if found.ok:
+            counts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((len(found.runs), "run"), (len(found.unknowns), "unknown"))]
+            typer.echo(f"{file} can be fitted: {', '.join(counts)}.")
+    for finding in (f for f in found.findings if f.level == ERROR):
+        print(f"error: {finding.sentence}", file=sys.stderr)
+    if not found.ok:
+        raise typer.Exit(USER_MISTAKE)
 
 
 @app.command()
@@ -282,6 +306,37 @@ def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
         table.add_row(f"{len(final) - TABLE_ROWS} more: see --out or --json", "")
     table.add_section()
     table.add_row("time taken", f"{summary['seconds']['total']:.2f} s")
+    return table
+
+
+def _check_summary(file: Path, found: Any) -> dict[str, Any]:
+    return {
+        "experiment": str(file),
+        "ok": found.ok,
+        "model": found.model and found.model.name,
+        "runs": [{"name": r.name, "start": r.start, "end": r.end, "source": r.source, "sha256": r.sha256, "channels": _channel_rows(r)} for r in found.runs],
+        "unknowns": [e.name for e in found.unknowns],
+        "findings": [{"level": f.level, "sentence": f.sentence} for f in found.findings],
+    }
+
+
+def _channel_rows(run: Any) -> list[dict[str, Any]]:
+    rows = [("observed", o.channel, o.times[o.present], o.values[o.present], o.period, o.sd) for o in run.observations]
+    rows += [("driven", d.channel, d.signal.times, d.signal.values, d.period, d.sd) for d in run.drives]
+    return [
+        {"channel": channel, "role": role, "samples": len(t), "rate": 1.0 / period, "from": float(t[0]), "to": float(t[-1])}
+        | {"least": float(x.min()), "largest": float(x.max()), "sd": sd}
+        for role, channel, t, x, period, sd in rows
+    ]
+
+
+def _recording_table(run: Any) -> Table:
+    from rich.text import Text
+
+    table = _table(f"{run.name}: {run.start:g} s to {run.end:g} s", "channel", "", "samples", "rate [Hz]", "range", "sd")
+    for row in _channel_rows(run):
+        sd = "" if row["sd"] is None else f"{row['sd']:.3g}"
+        table.add_row(Text(row["channel"]), row["role"], str(row["samples"]), f"{row['rate']:.4g}", f"{row['least']:.3g} .. {row['largest']:.3g}", sd)
     return table
 
 

@@ -220,7 +220,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     write(tmp_path, csv_text(), "swing.csv")
     refused(tmp_path / "swung.csv", "does not exist", 'did you mean "swing.csv"')
     refused(tmp_path / "nowhere" / "x.csv", "does not exist")
-    refused(tmp_path / "swing.mat", ".parquet")
+    refused(tmp_path / "swing.xls", ".parquet", ".mcap", "ROS 2 bag")
     (tmp_path / "folder.csv").mkdir()
     refused(tmp_path / "folder.csv", "cannot be read")
     refused(write(tmp_path, ""), "empty")
@@ -242,6 +242,18 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
     refused({}, "no columns")
 
 
+def test_units_in_the_header_are_not_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path, csv_text(header="t [s],theta [deg],u (V)"))
+    refused(path, 'did you mean "t [s]"?')
+    refused(path, 'did you mean "theta [deg]"?', time="t [s]", observe={A: "theta"})
+    refused(path, '"theta [deg]"', "in deg by its name", 'unit = "deg"', time="t [s]", observe={A: "theta [deg]"})
+    run = read(path, "t [s]", {A: {"column": "theta [deg]", "unit": "deg"}}, {"actuator.m": "u (V)"})
+    np.testing.assert_allclose(run[A].values, np.deg2rad(X), atol=1e-9)
+    np.testing.assert_allclose(read(path, "t [s]", {A: {"column": "theta [deg]", "scale": 2.0}})[A].values, 2 * X, atol=1e-8)
+    refused(write(tmp_path, csv_text(header="t [ms],x,u")), '"t [ms]" is in ms', 'time_unit = "ms"', time="t [ms]")
+    assert read(path.parent / "run.csv", "t [ms]", {A: "x"}, time_unit="ms").period == pytest.approx(1e-4)
+
+
 def test_bad_cells_are_named_with_their_line(tmp_path: Path) -> None:
     good = csv_text()
     line5 = good.split("\n")[4]
@@ -251,6 +263,7 @@ def test_bad_cells_are_named_with_their_line(tmp_path: Path) -> None:
     refused(write(tmp_path, good.replace("t,x,u\n", "")), "begins with numbers in line 1", "header")
     refused(write(tmp_path, good.replace(line5, "0.3,1,1,7")), "line 5 has 4 cells", "3 columns")
     refused(write(tmp_path, "t;x\n0.1;1,5\n0,2;1\n"), "decimal commas and decimal points")
+    refused(write(tmp_path, good.replace(line5, '0.3,"1,5",1')), "'1,5'", "comma inside the number")
     refused(write(tmp_path, good.replace(line5, "0.3,1e999,1")), "infinite at sample 4")
     refused(write(tmp_path, "Logger 3\n" + good), "line 2 has 3 cells", "before the header")
     refused({"t": T, "x": ["a"] * 10}, "does not hold numbers")
@@ -291,6 +304,7 @@ def test_bad_series() -> None:
         ({"column": "x", "sd": -1}, "sd = -1"),
         ({"column": "x", "scale": 0}, "other than zero"),
         ({"column": "x", "scale": "2"}, "finite number"),
+        ({"column": "x", "scale": 10**400}, "finite number"),
         ({"column": "x", "offset": math.nan}, "finite number"),
         ({"column": "x", "unwrap": "yes"}, "true or false"),
         ({"column": "x", "hold": "zero"}, 'unknown option "hold"'),

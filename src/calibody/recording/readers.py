@@ -10,7 +10,6 @@ channel may also come from a file of its own. Rows whose time and value are both
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibody.errors import CalibodyError, nearest
-from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_sd
+from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_sd, is_finite
 from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
-from calibody.recording.units import factor, quantity
+from calibody.recording.tables.files import joined
+from calibody.recording.units import factor, fitting, quantity
 
 # The components of vector channels by their number: points and rotation vectors, quaternions, twists, poses.
 COMPONENTS = {
@@ -93,7 +93,7 @@ def read(
     *,
     time_unit: str = "s",
 ) -> Recording:
-    """The recording in a CSV, Parquet or NPZ file, a mapping of arrays or a polars DataFrame.
+    """The recording in a file (CSV, Parquet, NPZ, MAT, ROS bag, MCAP, C3D), a mapping of arrays or a polars DataFrame.
 
     `time` is the clock column, in `time_unit`. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
     `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample.
@@ -110,6 +110,27 @@ def read(
         source=run.source,
         sha256=run.sha256,
     )
+
+
+def mistakes(
+    path: str | Path | Mapping[str, Any] | Any,
+    time: str = "t",
+    observe: Mapping[str, Any] | None = None,
+    drive: Mapping[str, Any] | None = None,
+    *,
+    time_unit: str = "s",
+) -> list[str]:
+    """All sentences of the channels that `read` would refuse, of which it raises only the first."""
+    run = _Run(path, time, time_unit)
+    attempts = [lambda c=c, g=g: run.observations(c, spec_of(ObserveSpec, c, g)) for c, g in _entries("observe", observe)]
+    attempts += [lambda c=c, g=g: run.drives(c, spec_of(DriveSpec, c, g)) for c, g in _entries("drive", drive)]
+    out = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except CalibodyError as error:
+            out.append(str(error))
+    return list(dict.fromkeys(out))
 
 
 def spec_of(kind: type[Spec], channel: str, given: Any) -> Spec:
@@ -147,8 +168,7 @@ def _check_options(what: str, options: dict[str, Any]) -> None:
             raise CalibodyError(f"{what} has {key} = {options[key]!r}; give a text.")
     for key in ("scale", "offset"):
         value = options.get(key, 1.0)
-        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or (key == "scale" and value == 0):
+        if not is_finite(value) or (key == "scale" and value == 0):
             raise CalibodyError(f"{what} has {key} = {value!r}; give a finite number{' other than zero' if key == 'scale' else ''}.")
     if options.get("unwrap") not in (None, True, False):
         raise CalibodyError(f"{what} has unwrap = {options['unwrap']!r}; give true or false.")
@@ -180,14 +200,14 @@ class _Run:
         digests = [table.sha256 for table in self.tables.values() if table.sha256]
         if len(digests) < 2:
             return digests[0] if digests else None
-        return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
+        return joined(digests)
 
     def observations(self, channel: str, spec: ObserveSpec) -> list[Observation]:
         unit = factor(spec.unit, channel)
         sd = None if spec.sd is None else unit * spec.sd
         out = []
         for path, column in _scalars(channel, spec):
-            times, values = self.series(f'the channel "{path}"', spec, column, unit)
+            times, values = self.series(f'the channel "{path}"', path, spec, column)
             observation = Observation(path, times, values, sd)
             automatic = spec.unwrap is None and path.endswith(".angle")
             out.append(observation.unwrapped(force=spec.unwrap is True) if automatic or spec.unwrap else observation)
@@ -198,7 +218,7 @@ class _Run:
         sd = None if spec.sd is None else unit * spec.sd
         out = []
         for path, column in _scalars(channel, spec):
-            times, values = self.series(f'the drive "{path}"', spec, column, unit)
+            times, values = self.series(f'the drive "{path}"', path, spec, column)
             known = ~np.isnan(values)
             if not known.any():
                 raise CalibodyError(f'The drive "{path}" has no finite sample; check the column "{column}" and its missing values.')
@@ -207,10 +227,11 @@ class _Run:
             out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd))
         return out
 
-    def series(self, what: str, spec: ObserveSpec | DriveSpec, column: str, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    def series(self, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Clock [s] and values [SI] of one column, without padding."""
-        table = self.table(spec.file)
-        clock = self.time if spec.time is None else spec.time
+        table, unit = self.table(spec.file), factor(spec.unit, path)
+        _check_stated_unit(table, what, path, spec, column)
+        clock = table.clock(self.time if spec.time is None else spec.time, column, what)
         times = table.seconds(clock, self.time_unit if spec.time_unit is None else spec.time_unit, what)
         raw = table.numbers(column, what)
         if len(times) != len(raw):
@@ -220,6 +241,15 @@ class _Run:
         check_clock(f'"{table.source}", clock "{clock}" of {what}', times)
         with np.errstate(over="ignore", invalid="ignore"):
             return times, unit * (spec.scale * raw + spec.offset)
+
+
+def _check_stated_unit(table: Table, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str) -> None:
+    """A column called "theta [deg]" must not be taken for radians."""
+    stated = table.stated_unit(column)
+    if spec.unit is None and spec.scale == 1.0 and fitting(path).get(stated, 1.0) != 1.0:
+        raise CalibodyError(
+            f'"{table.source}": the column "{column}" of {what} is in {stated} by its name; give unit = "{stated}" (offset and sd are then in it too), or a scale.'
+        )
 
 
 def _entries(word: str, given: object) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
@@ -224,11 +224,21 @@ def check_channel(channel: object) -> str:
     return channel
 
 
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a number, not a bool, that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return False
+
+
 def check_sd(sd: object, what: str) -> float | None:
     """A standard deviation as a float, or None."""
     if sd is None:
         return None
-    if isinstance(sd, bool) or not isinstance(sd, (int, float, np.integer, np.floating)) or not (math.isfinite(sd) and sd > 0):
+    if not is_finite(sd) or not sd > 0:
         raise CalibodyError(f"{what} has sd = {sd!r}; give a positive standard deviation, or leave it out.")
     return float(sd)
 
@@ -269,9 +279,11 @@ def _members(name: str, given: Sequence[Member], kind: type[Member]) -> tuple[Me
 
 
 def _instant(word: str, given: object, default: float) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float, np.integer, np.floating)) or math.isinf(given):
+    if isinstance(given, float) and math.isnan(given):
+        return float(default)
+    if not is_finite(given):
         raise CalibodyError(f"{word} = {given!r}; give an instant in seconds, or leave it out.")
-    return float(default) if math.isnan(given) else float(given)
+    return float(given)
 
 
 def _gap_sentences(what: str, times: np.ndarray) -> list[str]:

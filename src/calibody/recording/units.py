@@ -71,20 +71,23 @@ def quantity(channel: str) -> str:
     return ""
 
 
+def fitting(channel: str) -> dict[str, float]:
+    """The units a channel can be measured in, and their factors to SI."""
+    dimensions = _QUANTITIES.get(quantity(channel), tuple(DIMENSIONS))
+    return {name: f for dimension in dimensions for name, f in DIMENSIONS[dimension].items()}
+
+
 def factor(unit: str | None, channel: str) -> float:
     """SI units per `unit`, checked against what the channel measures; None means SI already."""
     if unit is None:
         return 1.0
-    dimensions = _QUANTITIES.get(quantity(channel), tuple(DIMENSIONS))
-    fitting = {name: f for dimension in dimensions for name, f in DIMENSIONS[dimension].items()}
-    if unit in fitting:
-        return fitting[unit]
-    choice = ", ".join(f'"{name}"' for name in fitting) if quantity(channel) else "one of the documented units"
+    known = fitting(channel)
+    if unit in known:
+        return known[unit]
+    choice = ", ".join(f'"{name}"' for name in known) if quantity(channel) else "one of the documented units"
     if unit in UNITS:
         raise CalibodyError(f'The channel "{channel}" cannot be measured in "{unit}"; give {choice}, or a scale instead of a unit.')
-    raise CalibodyError(
-        f'The unit "{unit}" of the channel "{channel}" is not known{nearest(unit, fitting) or f"; give {choice}, or a scale instead of a unit."}'
-    )
+    raise CalibodyError(f'The unit "{unit}" of the channel "{channel}" is not known{nearest(unit, known) or f"; give {choice}, or a scale instead of a unit."}')
 
 
 def time_factor(unit: str, what: str) -> float:

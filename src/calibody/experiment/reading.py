@@ -1,0 +1,307 @@
+"""From a TOML file to an `Experiment`; every mistake is one sentence with the file and the line.
+
+`tomllib` does not say where a value stood, so the line is looked for in the text: the header of the table, then the key in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from calibody.errors import CalibodyError, nearest
+from calibody.estimate.unknowns import Unknown
+from calibody.experiment.spec import COORDINATES, METHODS, PROCESS_NOISE, Experiment, Method, RunSpec
+from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
+from calibody.recording.recording import is_finite
+from calibody.recording.units import TIME_UNITS
+
+LONGEST_EXPRESSION = 200
+"""Characters of the expression of a place; more is a mistake."""
+LARGEST_FILE = 10_000_000
+"""Bytes; an experiment file has a few thousand."""
+TABLES = ("model", "run", "estimate", "method")
+RUN_KEYS = tuple(f.name for f in dataclasses.fields(RunSpec))
+METHOD_KEYS = tuple(f.name for f in dataclasses.fields(Method))
+ESTIMATE_KEYS = ("parameter", "name", *(f.name for f in dataclasses.fields(Unknown)))
+
+Found = TypeVar("Found")
+Spec = TypeVar("Spec", ObserveSpec, DriveSpec)
+
+
+def load(path: str | Path) -> Experiment:
+    """The experiment in a TOML file."""
+    path = Path(path)
+    text = _text(path)
+    try:
+        given = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
+        raise CalibodyError(f"{path.name} is not valid TOML: {reason.rstrip('.')}.") from None
+    return _experiment(_File(path, text.split("\n")), given)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise CalibodyError(f'"{path}" has more than {LARGEST_FILE // 10**6} MB; an experiment file is a short TOML file, recordings are named in it.')
+        return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise CalibodyError(f'"{path}" is not text in UTF-8; save it in this encoding.') from None
+    except FileNotFoundError:
+        there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise CalibodyError(f'The experiment file "{path}" does not exist{nearest(path.name, there) or "; check its folder and name."}') from None
+    except (OSError, ValueError) as error:
+        raise CalibodyError(f'The experiment file "{path}" cannot be read: {getattr(error, "strerror", None) or error}.') from None
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    path: Path
+    lines: list[str]
+
+    def line_of(self, table: str, index: int, key: str) -> int | None:
+        """The line of a key in the index-th table of that name; if it is not found, the line of the table's header."""
+        headers = [(k, found[1]) for k, line in enumerate(self.lines) if (found := re.match(r"\s*\[\[?\s*([^\[\]]+?)\s*\]", line))]
+        begin = next(iter([k for k, name in headers if name == table][index : index + 1]), None)
+        after = [] if begin is None else [k for k, name in headers if k > begin and not name.startswith(f"{table}.")]
+        end = after[0] if after else len(self.lines)
+        word = re.compile(rf"""(?<![\w.-])["']?{re.escape(key)}["']?\s*[=.\]]""")
+        for k in range(begin or 0, end):
+            if key and word.search(self.lines[k].partition("#")[0]):
+                return k + 1
+        return None if begin is None else begin + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """One table of the file, and how to take values out of it."""
+
+    file: _File
+    name: str
+    given: Mapping[str, Any]
+    index: int = 0
+
+    @property
+    def header(self) -> str:
+        return f"[[{self.name}]]" if self.name in ("run", "estimate") else f"[{self.name}]"
+
+    def fail(self, key: str, sentence: str) -> NoReturn:
+        line = self.file.line_of(self.name, self.index, key)
+        raise CalibodyError(f"{self.file.path.name}{f':{line}' if line else ''}: {sentence}")
+
+    def check_keys(self, known: tuple[str, ...]) -> None:
+        for key in self.given:
+            if key not in known:
+                self.fail(key, f'{self.header} has an unknown key "{key}"{nearest(key, known) or "; it takes " + ", ".join(known) + "."}')
+
+    def take(self, key: str, fits: Callable[[Any], bool], expected: str, default: Found = None) -> Found | Any:
+        """The value of a key that fits, or the default if it is left out."""
+        value = self.given.get(key, default)
+        if key in self.given and not fits(value):
+            self.fail(key, f"{self.header} has {key} = {_shown(value)}; give {expected}.")
+        return value
+
+    def text(self, key: str, expected: str, default: str | None = None) -> Any:
+        return self.take(key, lambda v: isinstance(v, str) and bool(v.strip()), expected, default)
+
+    def number(self, key: str, expected: str = "a finite number", default: float | None = None) -> Any:
+        value = self.take(key, is_finite, expected, default)
+        return None if value is None else float(value)
+
+    def flag(self, key: str) -> bool:
+        return self.take(key, lambda v: isinstance(v, bool), "true or false", False)
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        expected = "one of " + ", ".join(choices)
+        value = self.text(key, expected, choices[0])
+        if value not in choices:
+            self.fail(key, f'{self.header} has {key} = "{value}"{nearest(value, choices) or f"; give {expected}."}')
+        return value
+
+    def mapping(self, key: str, expected: str) -> Mapping[str, Any]:
+        return self.take(key, lambda v: isinstance(v, dict), expected, {})
+
+    def quoted(self, key: str, path: str, value: Any) -> None:
+        """A dotted path that was not quoted became tables in tables: say so."""
+        if "." in path or not isinstance(value, dict):
+            return
+        whole = path
+        while isinstance(value, dict) and value and "column" not in value and "columns" not in value:
+            inner, value = next(iter(value.items()))
+            whole += f".{inner}"
+        self.fail(path, f'{self.header} {key} has the key {path}; write the whole path in quotes, "{whole}" = ...')
+
+
+def _shown(value: object) -> str:
+    text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# -- the tables ------------------------------------------------------------------------------------------------------------------------
+
+
+def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
+    for key in given:
+        if key not in TABLES:
+            _Table(file, key, {}).fail(key, f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]] and [method]."}')
+    model = _one(file, "model", given.get("model", {}))
+    model.check_keys(("file",))
+    if "file" not in model.given:
+        model.fail("file", 'the model is missing; give [model] with file = "robot.xml" (MJCF or URDF).')
+    runs = tuple(_run(table) for table in _several(file, "run", given.get("run", [])))
+    if not runs:
+        _Table(file, "run", {}).fail("", 'there is no [[run]]; give at least one with data = "log.csv" and what it observes.')
+    _check_names(file, runs)
+    return Experiment(
+        model_file=model.text("file", 'the path of an MJCF or URDF file, such as "robot.xml"'),
+        recordings=runs,
+        unknowns=_unknowns(_several(file, "estimate", given.get("estimate", []))),
+        method=_method(_one(file, "method", given.get("method", {}))),
+        folder=file.path.parent,
+        source=file.path.name,
+    )
+
+
+def _one(file: _File, name: str, given: Any) -> _Table:
+    table = _Table(file, name, given)
+    if not isinstance(given, dict):
+        table.fail(name, f"{name} is {_shown(given)}; write one table, [{name}].")
+    return table
+
+
+def _several(file: _File, name: str, given: Any) -> list[_Table]:
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        _Table(file, name, {}).fail(name, f"{name} is not a list of tables; write [[{name}]] with two brackets.")
+    return [_Table(file, name, one, k) for k, one in enumerate(given)]
+
+
+def _run(table: _Table) -> RunSpec:
+    table.check_keys(RUN_KEYS)
+    observe, drive = _channels(table, "observe", ObserveSpec), _channels(table, "drive", DriveSpec)
+    data = table.text("data", 'the path of a recording, such as "log.csv"')
+    if not observe:
+        table.fail("observe", 'this [[run]] observes nothing; give observe = { "joint.NAME.angle" = { column = "..." } }.')
+    without = [channel for channel, spec in {**observe, **drive}.items() if spec.file is None]
+    if data is None and without:
+        table.fail("", f'this [[run]] has no data, and "{without[0]}" names no file of its own; give data = "log.csv".')
+    return RunSpec(
+        data=data,
+        time=table.text("time", "the name of the clock's column", "t"),
+        time_unit=table.take("time_unit", lambda v: isinstance(v, str) and v in TIME_UNITS, '"s", "ms", "us" or "ns"', "s"),
+        observe=observe,
+        drive=drive,
+        name=table.text("name", "a text"),
+        start=table.number("start", "an instant in seconds"),
+        end=table.number("end", "an instant in seconds"),
+    )
+
+
+def _channels(table: _Table, key: str, kind: type[Spec]) -> dict[str, Spec]:
+    out = {}
+    for channel, given in table.mapping(key, 'a table of channels, { "joint.NAME.angle" = { column = "..." } }').items():
+        table.quoted(key, channel, given)
+        try:
+            out[channel] = spec_of(kind, channel, given)
+        except CalibodyError as error:
+            table.fail(channel, f"{error}")
+    return out
+
+
+def _check_names(file: _File, runs: tuple[RunSpec, ...]) -> None:
+    labels = [run.label for run in runs]
+    for k, label in enumerate(labels):
+        if label in labels[:k]:
+            _Table(file, "run", {}, k).fail("name", f'two runs are called "{label}"; give each [[run]] a name of its own, name = "...".')
+
+
+def _unknowns(tables: list[_Table]) -> dict[str, Unknown]:
+    out: dict[str, Unknown] = {}
+    for table in tables:
+        name, unknown = _unknown(table)
+        if name in out:
+            table.fail("parameter" if "parameter" in table.given else "name", f'"{name}" is estimated twice; keep one [[estimate]].')
+        out[name] = unknown
+    return out
+
+
+def _unknown(table: _Table) -> tuple[str, Unknown]:
+    table.check_keys(ESTIMATE_KEYS)
+    parameter, name = table.text("parameter", 'a path such as "body.arm.mass"'), table.text("name", "a word")
+    places = _places(table)
+    if (parameter is None) == (name is None):
+        table.fail("parameter", 'an [[estimate]] has either parameter = "body.arm.mass" or, for one unknown in several places, name and places.')
+    if (name is None) != (places is None):
+        table.fail(
+            "places", f'{"name" if name else "places"} needs {"places" if name else "name"}: name = "rod", places = {{ "body.rod.com.x" = "0.5 * rod" }}.'
+        )
+    if name is not None and not name.isidentifier():
+        table.fail("name", f"name = {_shown(name)} cannot stand in an expression; give one word of letters, digits and _.")
+    bound = "a number, or leave it out"
+    unknown = Unknown(
+        initial=table.number("initial", "a finite number, or leave it out for the model's value"),
+        lower=float(table.take("lower", _is_bound, bound, -float("inf"))),
+        upper=float(table.take("upper", _is_bound, bound, float("inf"))),
+        prior=_prior(table),
+        scale=table.take("scale", lambda v: is_finite(v) and v > 0, "a positive number, the size of a change that counts"),
+        per_run=table.flag("per_run"),
+        places=places,
+    )
+    return str(parameter or name), unknown
+
+
+def _is_bound(value: Any) -> bool:
+    return is_finite(value) or (isinstance(value, float) and value in (float("inf"), -float("inf")))
+
+
+def _prior(table: _Table) -> tuple[float, float] | None:
+    given = table.take("prior", lambda v: isinstance(v, dict), "{ value = ..., sd = ... }")
+    if given is None:
+        return None
+    for key in given:
+        if key not in ("value", "sd"):
+            table.fail("prior", f'prior has an unknown key "{key}"{nearest(key, ("value", "sd")) or "; it takes value and sd."}')
+    value, sd = given.get("value"), given.get("sd")
+    if not is_finite(value) or not is_finite(sd) or not sd > 0:
+        table.fail("prior", f"prior is {_shown(given)}; give {{ value = ..., sd = ... }} with sd above zero.")
+    return float(value), float(sd)
+
+
+def _places(table: _Table) -> dict[str, str] | None:
+    if "places" not in table.given:
+        return None
+    places = table.mapping("places", 'a table of paths and expressions, { "body.rod.com.x" = "0.5 * rod" }')
+    for path, expression in places.items():
+        table.quoted("places", path, expression)
+        if not isinstance(expression, str) or not 0 < len(expression.strip()) <= LONGEST_EXPRESSION:
+            table.fail(path, f'the place "{path}" is {_shown(expression)}; give a short expression in quotes, such as "0.5 * rod".')
+    if not places:
+        table.fail("places", 'places is empty; give at least one, { "body.rod.com.x" = "0.5 * rod" }.')
+    return dict(places)
+
+
+def _method(table: _Table) -> Method:
+    table.check_keys(METHOD_KEYS)
+    return Method(
+        name=table.choice("name", METHODS),
+        coordinates=table.choice("coordinates", COORDINATES),
+        process_noise=_process_noise(table),
+        h=table.take("h", lambda v: is_finite(v) and v > 0, "a positive time step in seconds, or leave it out"),
+        robust=table.flag("robust"),
+    )
+
+
+def _process_noise(table: _Table) -> Any:
+    given = table.given.get("process_noise", "none")
+    if isinstance(given, str):
+        return table.choice("process_noise", PROCESS_NOISE)
+    per_joint = given if isinstance(given, dict) else {"all": given}
+    for joint, sd in per_joint.items():
+        if isinstance(given, dict):
+            table.quoted("process_noise", joint, sd)
+        if not is_finite(sd) or sd < 0:
+            table.fail("process_noise", f'process_noise is {_shown(given)}; give "none", "auto", a standard deviation, or {{ "joint.NAME" = ... }}.')
+    return {joint: float(sd) for joint, sd in per_joint.items()} if isinstance(given, dict) else float(given)

@@ -1,0 +1,106 @@
+"""From an `Experiment` to a TOML file: only what differs from the defaults, one channel per line.
+
+TOML's texts and numbers are nearly those of JSON, so the writer is a dozen lines and no dependency.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calibody.errors import CalibodyError
+from calibody.estimate.unknowns import Unknown
+from calibody.experiment.spec import Experiment, RunSpec
+
+
+def save(experiment: Experiment, path: str | Path) -> Path:
+    """Write an experiment; its files are named relative to the folder of `path`."""
+    path = Path(path)
+    text = _document(_moved(experiment, path.parent))
+    beside = path.with_name(path.name + ".part")
+    try:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+        beside.replace(path)
+    except OSError as error:
+        raise CalibodyError(f"{path} cannot be written ({error.strerror or error}); check that the folder exists and is writable.") from None
+    return path
+
+
+def _document(experiment: Experiment) -> str:
+    blocks = [_block("[model]", {"file": experiment.model_file})]
+    blocks += [_run(run) for run in experiment.recordings]
+    blocks += [_block("[[estimate]]", _unknown(name, unknown)) for name, unknown in experiment.unknowns.items()]
+    method = _changed(experiment.method)
+    return "\n".join([*blocks, *([_block("[method]", method)] if method else [])])
+
+
+def _run(run: RunSpec) -> str:
+    values = _changed(run)
+    observe, drive = ({channel: _changed(spec) for channel, spec in (values.pop(key, None) or {}).items()} for key in ("observe", "drive"))
+    parts = [_block("[[run]]", values), _block("[run.observe]", observe)]
+    return "".join(parts + ([_block("[run.drive]", drive)] if drive else []))
+
+
+def _unknown(name: str, unknown: Unknown) -> dict[str, Any]:
+    values = _changed(unknown)
+    if unknown.prior is not None:
+        values["prior"] = {"value": unknown.prior[0], "sd": unknown.prior[1]}
+    return {"parameter" if unknown.places is None else "name": name, **values}
+
+
+def _changed(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that differ from their defaults."""
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if getattr(value, f.name) != f.default}
+
+
+def _moved(experiment: Experiment, target: Path) -> Experiment:
+    """The same files, named from another folder."""
+    here, there = os.path.abspath(experiment.folder), os.path.abspath(target)
+    if here == there:
+        return experiment
+
+    def moved(file: str | None) -> str | None:
+        if file is None or os.path.isabs(file):
+            return file
+        try:
+            return Path(os.path.relpath(os.path.join(here, file), there)).as_posix()
+        except ValueError:  # another drive
+            return Path(here, file).as_posix()
+
+    def channels(specs: Mapping[str, Any]) -> dict[str, Any]:
+        return {channel: dataclasses.replace(spec, file=moved(spec.file)) for channel, spec in specs.items()}
+
+    runs = [dataclasses.replace(r, data=moved(r.data), observe=channels(r.observe), drive=channels(r.drive)) for r in experiment.recordings]
+    return dataclasses.replace(experiment, model_file=moved(experiment.model_file) or "", recordings=tuple(runs), folder=target)
+
+
+# -- TOML --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _block(header: str, values: Mapping[str, Any]) -> str:
+    return "".join([f"{header}\n", *(f"{_key(key)} = {_value(value)}\n" for key, value in values.items())])
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(inner) for inner in value) + "]"
+    return repr(int(value)) if isinstance(value, int) else repr(float(value))

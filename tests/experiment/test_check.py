@@ -1,0 +1,122 @@
+"""`calibody check`: what is missing is an error, what looks wrong a warning, and everything is said at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from experiment.pendulum import EXPERIMENT, OMEGA, THETA, T, write
+
+from calibody import cli
+from calibody.experiment import load
+from calibody.experiment.check import Check, check
+
+ONE_RUN = EXPERIMENT[: EXPERIMENT.index('[[run]]\nname = "second"')] + EXPERIMENT[EXPERIMENT.index("[[estimate]]") :]
+UNDRIVEN = ONE_RUN[: ONE_RUN.index("[run.drive]")] + ONE_RUN[ONE_RUN.index("[[estimate]]") :]
+
+
+def levels(found: Check, level: str) -> list[str]:
+    return [f.sentence for f in found.findings if f.level == level]
+
+
+def warned(folder: Path, *words: str, text: str = ONE_RUN, **columns: np.ndarray) -> None:
+    found = check(load(write(folder, text, **columns)))
+    assert found.ok, found.findings
+    matching = [s for s in levels(found, "warning") if all(word in s for word in words)]
+    assert matching, found.findings
+
+
+def test_a_good_experiment_has_nothing_wrong(tmp_path: Path) -> None:
+    found = check(load(write(tmp_path, ONE_RUN)))
+    assert found.ok and not found.findings
+    assert found.model is not None and [r.name for r in found.runs] == ["swing"] and len(found.unknowns) == 3
+
+
+def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
+    text = ONE_RUN.replace('"omega"', '"omgea"').replace("joint.hinge.angle.bias", "joint.hing.angle.bias").replace("body.arm.mass", "body.arm.mas")
+    text = text.replace('"joint.hinge.angle" =', '"joint.hinge.angel" =').replace('column = "u"', 'column = "v"')
+    found = check(load(write(tmp_path, text)))
+    assert not found.ok and not found.runs and not found.unknowns
+    errors = levels(found, "error")
+    for words in (("omgea", '"omega"'), ('"v"',), ("joint.hing.angle",), ("body.arm.mas", '"mass"'), ("joint.hinge.angel", '"joint.hinge.angle"')):
+        assert any(all(word in sentence for word in words) for sentence in errors), errors
+
+
+def test_errors_of_the_model_and_the_unknowns(tmp_path: Path) -> None:
+    for old, new, word in [
+        ("pendulum.xml", "nowhere.xml", "nowhere.xml does not exist"),
+        ('"actuator.motor" =', '"actuator.motor.force" =', "cannot be driven"),
+        ('"joint.hinge.rate" =', '"joint.hinge.reaction.force.x" =', "cannot be observed"),
+        ('"-0.5 * rod"', '"-0.5 * rot"', '"rot"'),
+        ("lower = 0.0", "lower = 2.0", "outside its bounds"),
+        ('clock", time_unit = "ms"', 'clock", time_unit = "us"', "shorter than the recording"),
+        ("logs/motor.csv", "logs/moter.csv", '"motor.csv"'),
+    ]:
+        found = check(load(write(tmp_path, ONE_RUN.replace(old, new, 1))))
+        assert not found.ok and any(word in sentence for sentence in levels(found, "error")), found.findings
+    found = check(load(write(tmp_path, ONE_RUN[: ONE_RUN.index("[[estimate]]")])))
+    assert levels(found, "error") == ['Nothing is estimated; give at least one [[estimate]] with parameter = "body.NAME.mass" or another path.']
+
+
+def test_what_looks_wrong(tmp_path: Path) -> None:
+    radians = ONE_RUN.replace(', unit = "deg", sd = 0.5', "")
+    warned(tmp_path, "joint.hinge.angle", "spans", 'unit = "deg"', text=radians, theta=3 * THETA, omega=180 / np.pi * 3 * OMEGA)
+    warned(tmp_path, "57.3 times the slope", omega=np.rad2deg(OMEGA))
+    warned(tmp_path, "-1 times the slope", omega=-OMEGA)
+    warned(tmp_path, "gap of 0.49", theta=np.where((T > 0.5) & (T < 0.99), np.nan, THETA))
+    warned(tmp_path, "largest value (0.34", "limit", theta=np.clip(THETA, -90, 20))
+    warned(tmp_path, "constant", theta=0 * THETA + 1)
+    warned(tmp_path, "scatters by", "sd", theta=THETA + 10 * np.random.default_rng(0).normal(size=len(T)))
+    warned(tmp_path, "same zero", omega=np.where(T < 0.5, OMEGA, np.nan))
+    warned(tmp_path, "does not drive", text=UNDRIVEN)
+    warned(tmp_path, "no run observes", text=ONE_RUN.replace("joint.hinge.angle.bias", "joint.hinge.force.bias"))
+    warned(tmp_path, "same recording", text=EXPERIMENT.replace("start = 0.5\nend = 1.5\n", ""))
+    warned(tmp_path, "500 s", "time_unit", text=UNDRIVEN.replace('time = "t"', 'time = "slow"'), slow=5e4 * T)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            cli.main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+def test_the_command(tmp_path: Path, run) -> None:
+    code, out, err = run("check", write(tmp_path))
+    assert (code, err) == (0, "") and "joint.hinge.angle" in out and "can be fitted: 2 runs, 4 unknowns." in out
+    assert run("check", write(tmp_path), "--quiet") == (0, "", "")
+    code, out, err = run("check", write(tmp_path), "--json")
+    found = json.loads(out)
+    assert code == 0 and found["ok"] and found["model"] == "pendulum" and len(found["runs"]) == 2
+    assert found["runs"][0]["channels"][0] | {"least": 0, "largest": 0, "sd": 0} == {
+        "channel": "joint.hinge.angle", "role": "observed", "samples": 201, "rate": pytest.approx(100), "from": 0, "to": 2, "least": 0, "largest": 0, "sd": 0,
+    }  # fmt: skip
+
+
+def test_mistakes_of_the_command(tmp_path: Path, run) -> None:
+    path = write(tmp_path, ONE_RUN.replace("omega", "omgea").replace("body.arm.mass", "body.arm.mas"))
+    code, out, err = run("check", path)
+    assert code == 2 and [line.startswith("error: ") for line in err.splitlines()] == [True, True] and "can be fitted" not in out
+    code, out, _ = run("check", path, "--json")
+    assert code == 2 and not json.loads(out)["ok"] and json.loads(out)["findings"][0]["level"] == "error"
+    code, out, err = run("check", write(tmp_path, "[modle]"))
+    assert (code, out) == (2, "") and err.startswith("error: swing.toml:1:")
+
+
+def test_a_minute_at_a_kilohertz_is_checked_at_once(tmp_path: Path) -> None:
+    t = np.arange(60_000) / 1000
+    path = write(tmp_path, ONE_RUN.replace("h = 0.01\n", ""))
+    pl.DataFrame({"t": t, "theta": 40 * np.sin(3 * t), "omega": np.cos(t)}).write_csv(tmp_path / "logs" / "swing.csv")
+    pl.DataFrame({"clock": 1000 * t, "u": np.sin(t)}).write_csv(tmp_path / "logs" / "motor.csv")
+    check(load(path))
+    begin = time.perf_counter()
+    found = check(load(path))
+    assert found.runs and time.perf_counter() - begin < 3.0
