@@ -117,6 +117,6 @@ def test_a_minute_at_a_kilohertz_is_checked_at_once(tmp_path: Path) -> None:
     pl.DataFrame({"t": t, "theta": 40 * np.sin(3 * t), "omega": np.cos(t)}).write_csv(tmp_path / "logs" / "swing.csv")
     pl.DataFrame({"clock": 1000 * t, "u": np.sin(t)}).write_csv(tmp_path / "logs" / "motor.csv")
     check(load(path))
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = check(load(path))
-    assert found.runs and time.perf_counter() - begin < 3.0
+    assert found.runs and time.process_time() - begin < 3.0

@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from calibody.estimate.run import Run, States, rescaled
 from calibody.estimate.transcription import Transcription
 from calibody.mechanics.point import Evaluation
-from calibody.solve.condensed import Factor, Linearisation, Step
+from calibody.solve.condensed import Factor, Step
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
@@ -43,9 +43,9 @@ FARTHEST = 1.5
 """Largest change of a log sd in one update (a factor of 4.5)."""
 
 
-def volume(problem: Transcription, x: Sequence[States], theta: np.ndarray, lin: Linearisation | None = None, factor: Factor | None = None) -> float:
-    lin = problem.linearise(x, theta) if lin is None else lin
-    factor = Factor(lin) if factor is None else factor
+def volume(problem: Transcription, x: Sequence[States], theta: np.ndarray) -> float:
+    lin = problem.linearise(x, theta, parameters=False)
+    factor = Factor(lin)
     evaluations = problem.evaluations
     out, first_row, first_column = 0.5 * factor.log_determinant, 0, 0
     for r, run in enumerate(problem.runs):
@@ -149,7 +149,7 @@ def update(problem: Transcription, x: Sequence[States], theta: np.ndarray, hyper
         ends = []
         for sign in (STEP, -STEP):
             moved = rescale(problem, x, lambda s=sign, h=hyper: h.scale(runs, float(np.exp(s))))
-            ends.append(Factor(problem.linearise(moved, theta)).log_determinant)
+            ends.append(Factor(problem.linearise(moved, theta, parameters=False)).log_determinant)
             x = rescale(problem, moved, lambda s=sign, h=hyper: h.scale(runs, float(np.exp(-s))))
         number = 0.5 * (ends[0] - ends[1]) / (2.0 * STEP)
         squares, count = _squares(problem, x, theta, hyper)

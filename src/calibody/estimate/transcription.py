@@ -116,7 +116,8 @@ class Transcription(AbstractProblem):
             out[row, k] = 1.0 / self.entries[k].prior[1]  # type: ignore[index]
         return out
 
-    def linearise(self, x: Sequence[States], theta: np.ndarray) -> Linearisation:
+    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True) -> Linearisation:
+        """Residuals, equations and their derivatives; without `parameters` those by theta are zero (they cost as much as all others)."""
         F, Fx, Ft, C, Cx, Ct = [self._prior(theta)], [], [self._prior_slope()], [], [], []
         self.evaluations = []
         for r, motion in enumerate(x):
@@ -125,14 +126,18 @@ class Transcription(AbstractProblem):
             point, frames = self.frames(r, motion, model, numbers)
             result = evaluate(run.structure, numbers, point)
             self.evaluations.append(result)
-            f, fx, ft = self._observed(r, theta, frames, sensors, model, motion)
+            f, fx, ft = self._observed(r, theta, frames, sensors, model, motion, parameters)
             F.append(f)
             Fx.append(fx)
             Ft.append(ft)
             C.append(run.equations(numbers, result, motion))
             Cx.append(run.jacobian(model, numbers, frames, result))
-            Ct.append(self._equations_by_parameters(r, theta, numbers, model, point, result, motion))
-        if self.hold_scale and self._scale_free(theta, [c - cx[:, run.quiet :] @ m.noise for c, cx, run, m in zip(C, Cx, self.runs, x, strict=True)], Ct):
+            Ct.append(self._equations_by_parameters(r, theta, numbers, model, point, result, motion) if parameters else np.zeros((run.rows, len(self.entries))))
+        if (
+            parameters
+            and self.hold_scale
+            and self._scale_free(theta, [c - cx[:, run.quiet :] @ m.noise for c, cx, run, m in zip(C, Cx, self.runs, x, strict=True)], Ct)
+        ):
             F[0], Ft[0] = np.append(F[0], 0.0), np.vstack([Ft[0], self._scale_row(theta)])
         empty = sp.csr_matrix((len(F[0]), sum(r.size for r in self.runs)))
         Fx_all = sp.vstack([empty, sp.block_diag(Fx)], format="csr")
@@ -168,7 +173,7 @@ class Transcription(AbstractProblem):
         return 1e6 * direction / max(norm, 1e-300)
 
     def _observed(
-        self, r: int, theta: np.ndarray, frames: Frames, sensors: dict[tuple[str, str], float], model: Model, motion: States
+        self, r: int, theta: np.ndarray, frames: Frames, sensors: dict[tuple[str, str], float], model: Model, motion: States, parameters: bool
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, ft = [], [], []
@@ -178,7 +183,8 @@ class Transcription(AbstractProblem):
             f.append((prediction - d.y) * weight)
             block = sp.diags(gain * weight) @ (self._samples(run, sensors, d)[0] @ nodes.matrix(run.structure.nv))
             fx.append(sp.hstack([block, sp.csr_matrix((len(d.y), run.size - run.nq))], format="csr"))
-            ft.append(self._samples_by_parameters(r, theta, d, prediction, slope, gain, motion) * weight[:, None])
+            moved = self._samples_by_parameters(r, theta, d, prediction, slope, gain, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
+            ft.append(moved * weight[:, None])
         count = len(motion.noise)
         if count:
             f.append(motion.noise)

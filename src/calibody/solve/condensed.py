@@ -156,12 +156,14 @@ class _Sparse:
 
 
 def _equilibration(K: Sparse) -> np.ndarray:
-    """Diagonal scaling that brings the largest entry of every row and column near one (Ruiz 2001, three rounds)."""
+    """Diagonal scaling that brings the largest entry of every row and column of a symmetric matrix near one (Ruiz 2001, three rounds)."""
+    K = K.tocsc()
+    filled = np.diff(K.indptr) > 0
+    size, column = np.abs(K.data), np.repeat(np.arange(K.shape[0]), np.diff(K.indptr))
     scale = np.ones(K.shape[0])
-    A = abs(K)
     for _ in range(3):
-        D = sp.diags(scale)
-        largest = np.asarray((D @ A @ D).max(axis=0).todense()).ravel()
+        largest = np.ones(K.shape[0])
+        largest[filled] = np.maximum.reduceat(size * scale[K.indices] * scale[column], K.indptr[:-1][filled])
         scale = scale / np.sqrt(np.where(largest > 0.0, largest, 1.0))
     return scale
 
