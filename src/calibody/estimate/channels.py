@@ -103,7 +103,7 @@ def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.
                 o_theta[p, column] = (ends[0] - ends[1]) / (2.0 * step)
     inner = np.einsum("ij,ij->j", o_x, found.step.factor.solve(o_x)) * found.factor
     along = o_theta + found.step.response.T @ o_x
-    return np.sqrt(np.maximum(inner + np.einsum("ij,ik,kj->j", along, found.covariance, along), 0.0))
+    return np.sqrt(np.maximum(inner + np.einsum("ij,ik,kj->j", along, found.covariance_theta, along), 0.0))
 
 
 def _gradient(run: Run, states: States, whole: Motion, channel: str, node: int, a: int, b: int) -> list[tuple[int, float]]:

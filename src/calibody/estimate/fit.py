@@ -1,6 +1,6 @@
 """`fit`: parameters, motion and forces from recordings, by transcription.
 
-The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages; where
+The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages if need be; where
 noise has to be found or integrated out, that in turns with Gauss-Newton (`marginal.py`); the mesh halved while the parameters still move by
 more than a fraction of their standard deviation; error bars and what they cannot tell (`uncertainty.py`).
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
+from calibody.estimate.reported import reported
 from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Result
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
@@ -29,7 +30,7 @@ from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
-"""Rates below which dry friction is viscous, in units of the rms joint rate, one after the other."""
+"""Rates below which dry friction is viscous, in units of the rms joint rate: the last at once, or one after the other where that fails."""
 MOVES = 0.3
 """The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
 MAXIMAL_REFINEMENTS = 4
@@ -117,7 +118,7 @@ class _Level:
 
 
 def _settled(levels: Sequence[_Level]) -> bool:
-    moved, sd = np.abs(levels[-1].solution.theta - levels[-2].solution.theta), levels[-1].found.sd
+    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
@@ -149,15 +150,20 @@ class _Fit:
             x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, coarse.solution.x, strict=True)]
             problem.slope = coarse.problem.slope
         rate = self._rms_rate(problem, x, theta)
-        stages = (FRICTION_STAGES if coarse is None else FRICTION_STAGES[-1:]) if self.friction else (1.0,)
-        for stage in stages[:-1]:
-            _sharpen(runs, stage * rate)
-            rough = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
-            x, theta = rough.x, rough.theta
-        _sharpen(runs, stages[-1] * rate)
         noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
         rough = noisy or bool(self.hypers) or self.robust
-        solution = minimise(problem, x, theta, Settings(tolerance=0.03 if rough else 1e-4), self._note)
+        sharp = FRICTION_STAGES[-1] * rate if self.friction else rate
+        tolerance = 0.03 if rough else 1e-4
+        _sharpen(runs, sharp)
+        staged = self.friction and coarse is None
+        solution = minimise(problem, x, theta, Settings(iterations=40 if staged else 60, tolerance=tolerance), self._note)
+        if staged and not solution.converged:  # once more from the start, friction smooth at first
+            for stage in FRICTION_STAGES[:-1]:
+                _sharpen(runs, stage * rate)
+                smooth = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
+                x, theta = smooth.x, smooth.theta
+            _sharpen(runs, sharp)
+            solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
         if self.robust and solution.converged:
             solution = robust_loss.reweighted(problem, solution, lambda s: minimise(problem, s.x, s.theta, Settings(tolerance=0.01), self._note))
         if noisy or self.hypers:
@@ -168,7 +174,7 @@ class _Fit:
 
     def _assess(self, problem: Transcription, solution: Solution) -> Uncertainty:
         freedom = self.structure.nv - int(problem.runs[0].active.sum())
-        return assess(problem, solution.x, solution.theta, [e.name for e in self.unknowns], freedom, self.given)
+        return assess(problem, solution.x, solution.theta, freedom, self.given)
 
     def _turns(self, problem: Transcription, solution: Solution, noisy: bool) -> Solution:
         """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
@@ -233,13 +239,16 @@ class _Fit:
 
     def result(self, levels: Sequence[_Level], seconds: float) -> Result:
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
-        error = _discretisation([level.solution.theta for level in levels])
+        error = _discretisation([level.found.reported.values for level in levels])
+        initial = reported(self.unknowns, np.array([e.initial for e in self.unknowns])).values
         parameters = {}
-        for k, (e, x) in enumerate(zip(self.unknowns, solution.theta, strict=True)):
+        for k, (e, x) in enumerate(zip(self.unknowns, found.reported.values, strict=True)):
             resolved = bool(found.analysis.resolved[k])
             sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved else (None, None)
             bound = bool(found.at_bound[k])
-            parameters[e.name] = Estimate(float(x), *sds, e.unit, e.initial, e.lower, e.upper, bound, resolved, None if error is None else float(error[k]))
+            parameters[e.name] = Estimate(
+                float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, None if error is None else float(error[k])
+            )
         size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
         shared = [(e, x) for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]
         numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)

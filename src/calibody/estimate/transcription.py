@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.reported import groups
 from calibody.estimate.run import Data, Run, States
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly, host
@@ -152,19 +153,23 @@ class Transcription(AbstractProblem):
     def _forces(self) -> np.ndarray:
         """Which parameters the equations are linear and homogeneous in: masses, inertias and everything that is a force per something."""
         words = ("mass", "damping", "friction", "stribeck", "stiffness", "armature", "gain", "bias")
-        return np.array([all(p.sensor is None and (p.path.rsplit(".", 1)[-1] in words or ".inertia." in p.path) for p in e.places) for e in self.entries])
+        return np.array(
+            [bool(e.places) and all(p.sensor is None and (p.path.rsplit(".", 1)[-1] in words or ".inertia." in p.path) for p in e.places) for e in self.entries]
+        )
+
+    def _homogeneous(self, theta: np.ndarray, C: Sequence[np.ndarray], Ct: Sequence[np.ndarray]) -> bool:
+        """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
+        ratios only, and a step could make the equations hold by making all of them small."""
+        linear = np.where(self._forces, theta, 0.0)
+        known = sum(float(np.abs(c - ct @ linear).sum()) for c, ct in zip(C, Ct, strict=True))
+        total = sum(float(np.abs(ct * linear).sum()) for ct in Ct)
+        return known < 1e-6 * total
 
     def _scale_free(self, theta: np.ndarray, C: list[np.ndarray], Ct: list[np.ndarray]) -> bool:
-        """Whether every term of the equations is proportional to some parameter that is estimated: then data without known forces determine
-        ratios only, and a step could make the equations hold by making all of them small."""
-        known, total = 0.0, 0.0
-        for run, c, ct in zip(self.runs, C, Ct, strict=True):
-            rows = run.structure.nv * run.inner
-            if run.structure.nc:
-                return False
-            known += float(np.abs(c[:rows] - ct[:rows] @ np.where(self._forces, theta, 0.0)).sum())
-            total += float(np.abs(ct[:rows] * np.where(self._forces, theta, 0.0)).sum())
-        return known < 1e-6 * total
+        if any(run.structure.nc for run in self.runs):
+            return False
+        rows = [run.structure.nv * run.inner for run in self.runs]
+        return self._homogeneous(theta, [c[:n] for c, n in zip(C, rows, strict=True)], [ct[:n] for ct, n in zip(Ct, rows, strict=True)])
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
         """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
@@ -220,6 +225,8 @@ class Transcription(AbstractProblem):
     def _moves_channel(entry: Entry, d: Data) -> bool:
         """Whether a parameter can move an observed position at fixed coordinates: geometry does, masses and forces do not."""
         geometry = ("position", "orientation", "anchor", "axis", "reference", "com")
+        if entry.group is not None:
+            return d.channel.kind == "body" and d.channel.quantity == "com" and d.channel.name == entry.group.body
         return d.channel.kind in ("site", "body") and any(p.sensor is None and any(f".{g}" in p.path for g in geometry) for p in entry.places)
 
     def _equations_by_parameters(
@@ -232,10 +239,15 @@ class Transcription(AbstractProblem):
         late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
         soft = [(k, place) for k, place in wanted if place.path.endswith((".compliance", ".relaxation"))]
         plain = [x for x in wanted if x not in late and x not in soft]
-        found = columns(run.structure, numbers, point, [place.path for _, place in plain], model)
-        for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=True):
+        bodies = groups(self.entries)
+        paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]
+        found = columns(run.structure, numbers, point, paths, model)
+        for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
             rows = np.concatenate([(residual / run.h).T.ravel(), run.constrain(numbers.softness, constraint)])
             out[:, k] += place.slope(theta[k]) * rows
+        ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
+        for (group, at), residual in zip(bodies, ten, strict=True):
+            out[:balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(balance, 10) @ group.jacobian(theta[at])
         for k, _ in late:
             out[:balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
         for k, place in soft:

@@ -7,18 +7,20 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 - **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
   estimated with a flat-top lag window (Politis and Romano 1995) whose width is found from the data; its spectrum is kept positive;
 - **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than `I_r`; the larger of the factor chi2/dof between runs and of the
-  covariance clustered by runs, `R/(R - 1) I^-1 (sum g_r g_r') I^-1`.
+  scatter of single runs, `R^2/(R - 1) I^-1 (sum g_r g_r') I^-1`. What runs disagree by is an error of the model, and more runs of the same
+  kind do not average that out: the error bar does not shrink with their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from calibody.estimate import identifiability
+from calibody.estimate.reported import Reported, reported
 from calibody.estimate.run import States
 from calibody.estimate.transcription import Transcription
 from calibody.solve.condensed import Linearisation, Step, step
@@ -48,6 +50,7 @@ class Agreement:
 class Uncertainty:
     """Covariance and what it means at a solution."""
 
+    reported: Reported
     analysis: identifiability.Identifiability
     at_bound: np.ndarray
     sd: np.ndarray
@@ -61,12 +64,14 @@ class Uncertainty:
     agreement: Agreement | None
     robust: bool
     """Whether the sandwich was used."""
+    covariance_theta: np.ndarray
+    """Of what is solved for, where that differs from what is reported."""
     factor: float
     """By which the naive covariance was multiplied."""
     step: Step
 
 
-def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, names: Sequence[str], freedom: int, given: bool) -> Uncertainty:
+def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
     """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
     problem.hold_scale = False
     lin = problem.linearise(x, theta)
@@ -78,7 +83,7 @@ def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, names
     chi2 = float(lin.F @ lin.F)
     factor = chi2 / dof if dof > 0 else 1.0
     factor = max(1.0, factor) if given else factor
-    analysis = identifiability.analyse(taken.information, names, theta, problem.scale, at_bound, factor)
+    analysis = identifiability.analyse(taken.information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     naive = analysis.covariance
     T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
     white = _whiteness(problem, lin)
@@ -92,10 +97,31 @@ def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, names
     if robust or (agreement is not None and not agreement.agree):
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         covariance = covariance * (larger / size)[:, None] * (larger / size)[None, :]
+    shown, solved = reported(problem.entries, theta), covariance
+    if any(e.group is not None for e in problem.entries):
+        J = shown.by_theta
+        covariance, naive = J @ covariance @ J.T, J @ naive @ J.T
+        analysis = _in_numbers(taken.information, problem, theta, shown, at_bound, factor, covariance)
+    else:
+        analysis = identifiability.renamed(analysis, shown.names, theta, problem.scale, covariance)
     sd = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     sd_naive = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(naive), 0.0)), np.inf)
-    analysis = identifiability.renamed(analysis, names, theta, problem.scale, covariance)
-    return Uncertainty(analysis, at_bound, sd, sd_naive, covariance, chi2, dof, white, agreement, robust, factor, taken)
+    return Uncertainty(shown, analysis, at_bound, sd, sd_naive, covariance, chi2, dof, white, agreement, robust, solved, factor, taken)
+
+
+def _in_numbers(
+    information: np.ndarray, problem: Transcription, theta: np.ndarray, shown: Reported, at_bound: np.ndarray, factor: float, covariance: np.ndarray
+) -> identifiability.Identifiability:
+    """Identifiability where bodies are solved for in a chart of their own: of the numbers reported, with the determined combinations
+    in the numbers that the equations are linear in (base parameters)."""
+    back = np.linalg.inv(shown.by_theta)
+    found = identifiability.analyse(back.T @ information @ back, shown.names, shown.values, shown.scale, at_bound, factor)
+    base = reported(problem.entries, theta, linear=True)
+    back = np.linalg.inv(base.by_theta)
+    linear = identifiability.analyse(back.T @ information @ back, base.names, base.values, base.scale, at_bound, factor)
+    turn = base.by_theta @ np.linalg.inv(shown.by_theta)
+    linear = identifiability.renamed(linear, base.names, base.values, base.scale, turn @ covariance @ turn.T)
+    return replace(found, covariance=covariance, sentences=linear.sentences, determined=linear.determined)
 
 
 def _rows(problem: Transcription, count: int) -> list[tuple[int, str | None, slice]]:
@@ -210,7 +236,7 @@ def _scattered(problem: Transcription, lin: Linearisation, T: np.ndarray, invers
     """Inflated by the scatter of the runs."""
     g, _ = _scores(problem, lin, T)
     R = len(g)
-    clustered = R / (R - 1) * inverse @ (g.T @ g) @ inverse
+    clustered = R * R / (R - 1) * inverse @ (g.T @ g) @ inverse
     factor = max(1.0, agreement.chi2 / agreement.dof)
     wanted = np.maximum.reduce([np.diag(clustered), factor * np.diag(inverse), np.diag(covariance)])
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))

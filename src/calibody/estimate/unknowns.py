@@ -1,7 +1,7 @@
 """What is estimated: unknown numbers of a model, of its channels, or shared by several places.
 
 An unknown is one entry of theta. It sits at one path (`body.arm.mass`), at a channel's `bias`, `gain` or `delay`, or in several
-`places`, each an expression of it (`{"body.rod.com.x": "0.5 * rod"}`).
+`places`, each an expression of it (`{"body.rod.com.x": "0.5 * rod"}`). `body.X.inertia` stands for ten (`inertial.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError, nearest
+from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
 
@@ -68,6 +69,9 @@ class Entry:
     prior: tuple[float, float] | None
     scale: float
     unit: str
+    group: Inertia | None = None
+    """The body whose ten inertial numbers are solved for together; then `places` is empty and this is number `member` of ten."""
+    member: int = 0
 
 
 def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: Sequence[str]) -> tuple[Entry, ...]:
@@ -78,6 +82,9 @@ def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: 
     seen: dict[str, str] = {}
     for name, given in estimate.items():
         unknown = given if isinstance(given, Unknown) else Unknown(None if given is None else _number(given, name))
+        if _names_all_ten(model, name):
+            out += _all_ten(model, name, unknown, seen)
+            continue
         places = _places(model, name, unknown)
         for place in places:
             if place.path in seen:
@@ -86,6 +93,25 @@ def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: 
         for run in range(len(runs)) if unknown.per_run else (None,):
             out.append(_entry(model, name if run is None else f"{name}[{runs[run]}]", run, places, unknown))
     return tuple(out)
+
+
+def _names_all_ten(model: Model, name: str) -> bool:
+    kind, _, rest = name.partition(".")
+    return kind == "body" and rest.endswith(".inertia") and rest.removesuffix(".inertia") in model.tables["body"]
+
+
+def _all_ten(model: Model, name: str, unknown: Unknown, seen: dict[str, str]) -> list[Entry]:
+    """`body.X.inertia`: mass, centre of mass and inertia of a body, kept physically possible."""
+    if unknown != Unknown():
+        raise CalibodyError(f'"{name}" stands for ten numbers and starts from the model; give cb.Unknown() without values, or name them one by one.')
+    group = Inertia.of(model, name.split(".", 1)[1].removesuffix(".inertia"))
+    out = []
+    for k, (path, unit) in enumerate(zip(group.paths, UNITS, strict=True)):
+        if path in seen:
+            raise CalibodyError(f'"{path}" is set by two unknowns, "{seen[path]}" and "{name}"; keep one of them.')
+        seen[path] = name
+        out.append(Entry(path, None, (), 0.0, -math.inf, math.inf, None, 1.0, unit, group, k))
+    return out
 
 
 def _number(value: Any, name: str) -> float:
@@ -152,6 +178,9 @@ def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple
                 sensors[place.sensor] = place.value(float(x))
             else:
                 numbers[place.path] = place.value(float(x))
+    for k, entry in enumerate(entry_list):
+        if entry.group is not None and entry.member == 0:
+            numbers |= dict(zip(entry.group.paths, map(float, entry.group.reported(theta[k : k + 10])), strict=True))
     return numbers, sensors
 
 

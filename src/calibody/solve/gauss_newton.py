@@ -15,6 +15,10 @@ import numpy as np
 
 from calibody.solve.condensed import Linearisation, Step, step
 
+PROXIMAL = 1.0
+"""Every step is held to the point it starts from as if that were known to one declared scale: nothing where the data say more, and what they do
+not determine stays where it is."""
+
 
 class AbstractProblem(ABC):
     """States x on a manifold (opaque to the solver), parameters theta a vector."""
@@ -100,7 +104,7 @@ def minimise(
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
         for _ in range(12):
-            taken = step(lin, theta, problem.lower, problem.upper, damping / problem.scale**2, problem.scale, problem.slope)
+            taken = step(lin, theta, problem.lower, problem.upper, (PROXIMAL + damping) / problem.scale**2, problem.scale, problem.slope)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
                 continue

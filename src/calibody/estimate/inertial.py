@@ -1,0 +1,92 @@
+"""All ten inertial numbers of a body as unknowns that cannot leave the physically possible.
+
+The pseudo-inertia (`spatial/inertia.py`) is written relative to the model's own, `E = L0 U U' L0'` with `L0` the Cholesky factor of the initial E and
+U upper triangular with diagonal `exp(phi)` (Rucker and Wensing 2022 use the same chart for E itself): positive definite for every phi, and a
+change of 1 in any phi is a change by the body's own size. phi = 0 is the model. Three sets of ten numbers are used:
+
+    phi                                   what is solved for
+    mass, com, inertia about the com      what is reported, by the model's paths
+    mass, first moment, inertia about the body's origin   enter the equations linearly: the base parameters are sums of these
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.model import Model
+from calibody.spatial.inertia import pseudo_inertia, six_of
+
+UPPER = ((0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+"""Where the ten phi sit in U; the first four are logarithms."""
+REPORTED = ("mass", "com.x", "com.y", "com.z", "inertia.xx", "inertia.yy", "inertia.zz", "inertia.xy", "inertia.xz", "inertia.yz")
+LINEAR = ("mass", "moment.x", "moment.y", "moment.z", "origin.xx", "origin.yy", "origin.zz", "origin.xy", "origin.xz", "origin.yz")
+UNITS = ("kg", "m", "m", "m", *("kg m^2",) * 6)
+
+
+@dataclass(frozen=True, eq=False)
+class Inertia:
+    """The chart of one body."""
+
+    body: str
+    L0: np.ndarray
+
+    @classmethod
+    def of(cls, model: Model, body: str) -> Inertia:
+        b = model.body(body)
+        E = pseudo_inertia(b.mass, b.com, b.inertia)
+        size = float(np.trace(E[:3, :3])) / max(b.mass, 1e-300)
+        if b.mass <= 0.0 or np.linalg.eigvalsh(E / b.mass / np.outer(*(np.append(np.full(3, max(size, 1e-300) ** 0.5), 1.0),) * 2))[0] < 1e-9:
+            raise CalibodyError(
+                f'"body.{body}.inertia" asks for all ten inertial numbers, which needs a body with mass and extent in all directions to start from; '
+                f"body.{body} is a point, a rod or a plate: give it a little inertia about every axis, or name single numbers."
+            )
+        return cls(body, np.linalg.cholesky(E))
+
+    def matrix(self, phi: np.ndarray) -> np.ndarray:
+        U = np.zeros((4, 4))
+        for value, (i, j) in zip(phi, UPPER, strict=True):
+            U[i, j] = np.exp(np.clip(value, -50.0, 50.0)) if i == j else value  # beyond, no body; keeps a wild trial step finite
+        A = self.L0 @ U
+        return A @ A.T
+
+    def reported(self, phi: np.ndarray) -> np.ndarray:
+        """mass, com, inertia about the com."""
+        E = self.matrix(phi)
+        c = E[:3, 3] / E[3, 3]
+        about_com = second_moment_inverse(E[:3, :3] - E[3, 3] * np.outer(c, c))
+        return np.array([E[3, 3], *c, *six_of(about_com)])
+
+    def linear(self, phi: np.ndarray) -> np.ndarray:
+        """mass, first moment, inertia about the body's origin."""
+        E = self.matrix(phi)
+        return np.array([E[3, 3], *E[:3, 3], *six_of(second_moment_inverse(E[:3, :3]))])
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(f"body.{self.body}.{name}" for name in REPORTED)
+
+    @property
+    def linear_names(self) -> tuple[str, ...]:
+        return tuple(f"body.{self.body}.{name}" for name in LINEAR)
+
+    def scales(self, linear: bool) -> np.ndarray:
+        """Sizes of the ten numbers for this body: its mass, the radius of its mass about the origin or the com, and their products."""
+        phi = np.zeros(10)
+        ten = self.linear(phi) if linear else self.reported(phi)
+        mass, radius = ten[0], float(np.sqrt(max(0.5 * ten[4:7].sum() / ten[0], 1e-300)))
+        first = mass * radius if linear else max(radius, float(np.linalg.norm(ten[1:4])))
+        return np.array([mass, *(first,) * 3, *(mass * radius**2,) * 6])
+
+    def jacobian(self, phi: np.ndarray, linear: bool = False) -> np.ndarray:
+        """d(ten numbers)/d phi, by central differences of the formulas above."""
+        f = self.linear if linear else self.reported
+        step = 1e-5
+        return np.column_stack([(f(phi + step * e) - f(phi - step * e)) / (2.0 * step) for e in np.eye(10)])
+
+
+def second_moment_inverse(S: np.ndarray) -> np.ndarray:
+    """The rotational inertia of a second moment: `tr(S) 1 - S`."""
+    return np.trace(S) * np.eye(3) - S
