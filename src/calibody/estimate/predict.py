@@ -83,7 +83,7 @@ def follow(result: Result, recording: Recording, h: float | None = None) -> Resu
     entries, theta = _pinned(result, recording)
     density = dict(result.problem.runs[0].noise.density)
     found, given, _ = noises([recording], density)
-    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, h)
+    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, result.mesh.h if h is None else h)
 
 
 def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:
