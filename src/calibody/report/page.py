@@ -39,7 +39,6 @@ def page(found: Saved) -> str:
         rows=parameters,
         has_truth=any(r.truth for r in parameters),
         has_naive=any(r.naive for r in parameters),
-        has_bounds=any(r.bounds for r in parameters),
         facts=_facts(found),
         data=_json(drawn) if drawn else "null",
         drawn=drawn,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from calibody.estimate.result import Estimate
     from calibody.experiment.saved import Saved
 
-WIDTH, HEIGHT, MARGIN = 220, 26, 10
+WIDTH, HEIGHT, MARGIN = 200, 26, 10
 COVER = 1.96
 """Standard deviations of a 95 % interval."""
 BOUND_VIEW = 3.0

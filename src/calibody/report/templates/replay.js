@@ -118,12 +118,12 @@ const replay = (() => {
   function choose(run) {
     state.run = run;
     state.time = 0;
-    const bodies = Object.keys(run.fitted), parents = new Set();
+    const bodies = Object.keys(run.fitted);
     solid = scene.shapes.filter((s) => s.body in run.fitted || s.body === "world").map((s) => placed(s, 0));
     reset();
     const grow = 0.012 * extent.radius;
     halo = scene.shapes.filter((s) => s.body in run.fitted).map((s) => placed(s, grow));
-    tips = bodies.slice(-1).filter((b) => !parents.has(b)).map((b) => [b, farthest(b)]);
+    tips = bodies.slice(-1).map((b) => [b, farthest(b)]);
     const kinds = ["measured", "predicted"].filter((k) => run[k]);
     choices(byId("against"), [...kinds, "nothing"]);
     if (!kinds.includes(state.ghost)) state.ghost = kinds[0] || "nothing";
@@ -145,7 +145,7 @@ const replay = (() => {
       const d = minus(p, extent.centre), depth = distance - dot(d, back), s = focus / Math.max(depth, 0.05 * distance);
       return [w / 2 + s * dot(d, right), h / 2 - s * dot(d, up), depth];
     };
-    return { back, project, w, h, light: unit([back[0] + 0.3 * right[0] + 0.5 * up[0], back[1] + 0.3 * right[1] + 0.5 * up[1], back[2] + 0.3 * right[2] + 0.5 * up[2]]) };
+    return { back, right, up, project, w, h, light: unit([back[0] + 0.3 * right[0] + 0.5 * up[0], back[1] + 0.3 * right[1] + 0.5 * up[1], back[2] + 0.3 * right[2] + 0.5 * up[2]]) };
   }
 
   function rgb(text) {
@@ -156,13 +156,14 @@ const replay = (() => {
   function facets(meshes, kind, view, tone, list) {
     for (const m of meshes) {
       const at = m.body in state.run.fitted ? blended(kind, m.body) : [0, 0, 0, 1, 0, 0, 0];
+      const paintwork = m.body in state.run.fitted ? tone : rgb(color("measured"));
       const world = m.points.map((p) => place(p, at)), screen = world.map(view.project);
       for (const f of m.faces) {
         const [a, b, c, d] = f.map((i) => screen[i]);
         if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) continue; // turned away
         const normal = unit(cross(minus(world[f[2]], world[f[0]]), minus(world[f[3]], world[f[1]])));
-        const shade = 0.52 + 0.48 * Math.max(0, dot(normal, view.light));
-        list.push({ depth: (a[2] + b[2] + c[2] + d[2]) / 4, points: [a, b, c, d], fill: `rgb(${tone.map((x) => Math.round(x * shade)).join(",")})` });
+        const shade = 0.6 + 0.5 * Math.max(0, dot(normal, view.light));
+        list.push({ depth: (a[2] + b[2] + c[2] + d[2]) / 4, points: [a, b, c, d], fill: `rgb(${paintwork.map((x) => Math.min(255, Math.round(x * shade))).join(",")})` });
       }
     }
   }
@@ -195,11 +196,14 @@ const replay = (() => {
       line(view, [[x0 + i * step, y0 - n * step, z], [x0 + i * step, y0 + n * step, z]], color("line"), 1);
       line(view, [[x0 - n * step, y0 + i * step, z], [x0 + n * step, y0 + i * step, z]], color("line"), 1);
     }
-    const o = [x0 - n * step, y0 - n * step, z], length = 0.25 * r;
     [["x", [1, 0, 0], "bad"], ["y", [0, 1, 0], "good"], ["z", [0, 0, 1], "fitted"]].forEach(([name, d, tone]) => {
-      const end = d.map((x, k) => o[k] + length * x), [x, y] = view.project(end);
-      line(view, [o, end], color(tone), 2);
-      pen.fillStyle = color(tone);
+      const x = 46 + 30 * dot(d, view.right), y = view.h - 42 - 30 * dot(d, view.up);
+      pen.strokeStyle = pen.fillStyle = color(tone);
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.moveTo(46, view.h - 42);
+      pen.lineTo(x, y);
+      pen.stroke();
       pen.font = "12px sans-serif";
       pen.fillText(name, x + 3, y - 3);
     });

@@ -58,7 +58,7 @@ const report = (() => {
     plot("correlation", [{
       type: "heatmap", z: matrix, x: names, y: names, zmin: -1, zmax: 1, xgap: 1, ygap: 1,
       colorscale: [[0, "#c8552b"], [0.5, middle], [1, "#1f6fd1"]], colorbar: { thickness: 12, outlinewidth: 0, title: { text: "correlation", side: "right" } },
-      text: names.length <= 16 ? matrix.map((row) => row.map((x) => x.toFixed(2))) : undefined, texttemplate: names.length <= 16 ? "%{text}" : undefined,
+      text: names.length <= 16 ? matrix.map((row) => row.map((x) => (Math.abs(x) < 0.005 ? 0 : x).toFixed(2))) : undefined, texttemplate: names.length <= 16 ? "%{text}" : undefined,
       hovertemplate: "%{y}<br>%{x}<br>%{z:.3f}<extra></extra>",
     }], { xaxis: { tickangle: -40, showgrid: false }, yaxis: { autorange: "reversed", showgrid: false }, margin: { l: 10, r: 10, t: 10, b: 10 } }, { displayModeBar: false });
   }
