@@ -86,7 +86,7 @@ def calibody(
     """
 
 
-@app.command()
+@app.command(short_help="Estimate the unknowns of an experiment; write a run folder and report.")
 def fit(
     file: ExperimentFile,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; without it, NAME-fit beside NAME.toml.")] = None,
@@ -118,7 +118,7 @@ def fit(
     _show_fit(found, as_json, quiet)
 
 
-@app.command()
+@app.command(short_help="Write report.html anew from a run folder.")
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder, as calibody fit writes it.")],
     as_json: Json = False,
@@ -134,7 +134,7 @@ def report(
         typer.echo(f"wrote {path}")
 
 
-@app.command()
+@app.command(short_help="Simulate a model or an experiment.")
 def simulate(
     model: Annotated[Path, typer.Argument(metavar="FILE", help="A model (MJCF or URDF), or an experiment file (TOML).")],
     duration: Annotated[float, typer.Option(help="Simulated time [s].")] = 10.0,
@@ -186,7 +186,7 @@ def simulate(
             typer.echo(f"wrote {out}")
 
 
-@app.command()
+@app.command(short_help="Say what is missing, looks wrong, or cannot be determined.")
 def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> None:
     """Read all that an experiment names, and say what is missing, what looks wrong, and what can be determined.
 
@@ -214,7 +214,7 @@ def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> 
         raise typer.Exit(USER_MISTAKE)
 
 
-@app.command()
+@app.command(short_help="Write a model in another format.")
 def convert(
     model: ModelFile,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix gives the format (.xml: MJCF, .urdf: URDF).")],
@@ -240,7 +240,7 @@ def convert(
         typer.echo(f"wrote {out}")
 
 
-@app.command()
+@app.command(short_help="Write a complete example with a known answer, and fit it.")
 def demo(
     name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar or arm.")] = Demo.pendulum,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write the example into; without it, calibody-demo/NAME.")] = None,
