@@ -63,6 +63,13 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert "2 parameters of 2 cannot be told from these data: body.arm.mass and joint.hinge.damping." in item.sentence
     assert item.details == ("Only the ratio a : b is determined.",)
 
+    impossible = "The estimates are not physically possible together: body.arm.inertia = ..."
+    found = verdict(changed(folder, notes=[impossible]))
+    assert found.level == BAD and found.headline.startswith("Calibrated, but look into the points below")
+    assert any(i.question == "Are the numbers possible?" and i.details == (impossible,) for i in found.items)
+    loose = verdict(changed(folder, noise={**document["noise"], "process": {"hinge": 0.02}}))
+    assert any(i.sentence.endswith("were estimated with the motion, at joint.hinge.") for i in loose.items)
+
     def residual(**more: float) -> Any:
         fit = {c: {**f, **more} for c, f in document["fit"].items()}
         return next(i for i in verdict(changed(folder, fit=fit)).items if i.question == "Do the residuals look like noise?")

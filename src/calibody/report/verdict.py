@@ -25,6 +25,8 @@ NOT_WHITE = 0.01
 """Probability (Ljung-Box) below which residuals are not white."""
 CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion: close below the first, far off above the second."""
+IMPOSSIBLE = "The estimates are not physically possible together"
+"""How the note of a fit begins whose estimates no mechanism can have."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 
@@ -46,7 +48,17 @@ class Verdict:
 
 def verdict(found: Saved) -> Verdict:
     """The verdict on a result."""
-    items = (_converged(found), *_determined(found), *_residuals(found), *_runs(found), *_prediction(found), *_mesh(found), *_outliers(found))
+    items = (
+        _converged(found),
+        *_possible(found),
+        *_determined(found),
+        *_lacking(found),
+        *_residuals(found),
+        *_runs(found),
+        *_prediction(found),
+        *_mesh(found),
+        *_outliers(found),
+    )
     if not found.finished:
         return Verdict(BAD, "This fit is unfinished.", items[:1])
     if not found.converged:
@@ -71,6 +83,21 @@ def _converged(found: Saved) -> Item:
     return Item("Did it converge?", BAD, f"No: {found.status}")
 
 
+def _possible(found: Saved) -> Iterator[Item]:
+    impossible = [n for n in found.notes if n.startswith(IMPOSSIBLE)]
+    if impossible:
+        sentence = "No: together, the estimates belong to no mechanism. Something else was taken for an inertia; fix what is known, or give bounds."
+        yield Item("Are the numbers possible?", BAD, sentence, tuple(impossible))
+
+
+def _lacking(found: Saved) -> Iterator[Item]:
+    forces = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
+    if forces:
+        sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in forces.items())
+        sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
+        yield Item("What does the model lack?", GOOD, sentence, sizes)
+
+
 def _determined(found: Saved) -> Iterator[Item]:
     if not found.finished:
         return
@@ -81,9 +108,7 @@ def _determined(found: Saved) -> Iterator[Item]:
     known = {n: e.sd / max(abs(e.value), 1e-300) for n, e in parameters.items() if e.sd is not None}
     if open_:
         details = [*found.unresolved, *(f"Determined all the same: {d.expression} = {plain(d.value, 5)} ± {plain(d.sd, 2)}." for d in found.determined)]
-        sentence = (
-            f"{counted(len(open_), 'parameter')} of {len(parameters)} cannot be told from these data: {listed(open_)}. Single values of these mean nothing."
-        )
+        sentence = f"{counted(len(open_), 'parameter')} of {len(parameters)} cannot be told from these data: {listed(open_)}. {'Its value alone means' if len(open_) == 1 else 'Their single values mean'} nothing."
         yield Item(question, MIND, sentence, tuple(details))
     elif known:
         worst = max(known, key=lambda n: known[n])
@@ -101,6 +126,7 @@ def _residuals(found: Saved) -> Iterator[Item]:
     given = bool(found.document["noise"]["given"])
     large = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE]
     small = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
+    smoothed = any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
     coloured = [c for c, f in fit.items() if f["whiteness"] is not None and f["whiteness"] < NOT_WHITE]
     question = "Do the residuals look like noise?"
     sizes = tuple(f"{c}: rms {plain(f['rms'], 3)} {f.get('unit', '')}, {plain(f['rms_over_sd'], 3)} of its noise." for c, f in fit.items())
@@ -108,6 +134,8 @@ def _residuals(found: Saved) -> Iterator[Item]:
         worst = max(fit[c]["rms_over_sd"] for c in large)
         sentence = f"No: those of {listed(large)} are up to {plain(worst, 3)} times the stated noise. The error bars were inflated; look for something the model lacks."
         yield Item(question, BAD if worst > 3 else MIND, sentence, sizes)
+    elif smoothed:
+        yield Item(question, GOOD, "They need not: the unmodelled forces take up what the model lacks. None is larger than its noise.", sizes)
     elif coloured:
         sentence = f"Not quite: those of {listed(coloured)} have a memory, so something small is missing in the model. The error bars allow for it."
         yield Item(question, MIND, sentence, sizes)
