@@ -37,8 +37,8 @@ format: $(INSTALLED) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: $(INSTALLED) ## simulate a pendulum and compare its period with the exact one
-	$(BIN)/calibody demo pendulum --out build/demo
+demo: $(INSTALLED) ## calibrate a Furuta pendulum and compare with the truth
+	$(BIN)/calibody demo furuta --out build/demo
 
 bench: $(INSTALLED) ## measure times and compare them with the committed baseline
 	$(BIN)/python benchmarks/run.py $(ARGS)

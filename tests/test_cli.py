@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import calibody as cb
-from calibody import cli, demo
+from calibody import cli
 
 MOTOR = """\
 <mujoco model="motor">
@@ -25,6 +25,17 @@ MOTOR = """\
   <actuator><motor name="motor" joint="shaft"/></actuator>
 </mujoco>
 """
+PENDULUM = """\
+<mujoco model="pendulum">
+  <worldbody>
+    <body name="arm">
+      <joint name="hinge" type="hinge" axis="0 1 0"/>
+      <inertial pos="0 0 -0.3" mass="0.4" diaginertia="0.012 0.012 0.0004"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+WEIGHT, LENGTH = 0.4 * 9.81, 0.3
 INERTIA = 0.1
 """kg m^2: a torque of 1 N m turns the rotor with 10 rad/s^2."""
 
@@ -43,7 +54,9 @@ def run(capsys):
 
 @pytest.fixture
 def pendulum(tmp_path) -> Path:
-    return demo.write_pendulum(tmp_path)
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM)
+    return path
 
 
 @pytest.fixture
@@ -63,7 +76,10 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("simulate", "--help"), ("check", "--help"), ("convert", "--help"), ("demo", "--help")])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--help",), ("simulate", "--help"), ("check", "--help"), ("convert", "--help"), ("demo", "--help"), ("fit", "--help"), ("report", "--help")],
+)
 def test_help(run, arguments):
     code, out, _ = run(*arguments)
     assert code == 0 and out.startswith("Usage: calibody")
@@ -95,7 +111,7 @@ def test_simulate_as_json_agrees_with_python(run, pendulum):
     assert code == 0 and found["steps"] == 100 and found["duration"] == pytest.approx(1.0)
     assert found["final"]["joint.hinge.angle"] == pytest.approx(motion["joint.hinge.angle"][-1], abs=1e-14)
     assert found["energy"]["start"] == pytest.approx(motion.energy[0])
-    assert abs(found["energy"]["drift"]) < 1e-3 * np.ptp(demo.MASS * demo.GRAVITY * demo.LENGTH * np.cos(motion["joint.hinge.angle"]))
+    assert abs(found["energy"]["drift"]) < 1e-3 * np.ptp(WEIGHT * LENGTH * np.cos(motion["joint.hinge.angle"]))
 
 
 def test_both_coordinates_give_the_same_motion(run, pendulum):
@@ -159,7 +175,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     return {name: frame[name].to_numpy() for name in frame.columns}
 
 
-# -- convert and demo --------------------------------------------------------------------------------------------------------------
+# -- convert --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".urdf"])
@@ -168,40 +184,15 @@ def test_convert(run, pendulum, tmp_path, suffix):
     code, text, err = run("convert", pendulum, out)
     assert (code, err) == (0, "") and f"wrote {out}" in text
     model = cb.load(out)
-    assert model["body.arm.mass"] == pytest.approx(demo.MASS)
-    assert model["body.arm.com.z"] == pytest.approx(-demo.LENGTH)
-
-
-def test_demo_finds_the_exact_period(run, tmp_path):
-    code, out, _ = run("demo", "pendulum", "--out", tmp_path / "demo", "--json")
-    found = json.loads(out)
-    errors = [p["error"] for p in found["periods"]]
-    assert code == 0 and (tmp_path / "demo" / "pendulum.xml").is_file()
-    assert abs(errors[-1]) < 1e-3 * found["exact"]
-    assert errors[1] / errors[2] == pytest.approx(4.0, abs=0.4)  # second order
-
-
-def test_demo_prints_a_table(run, tmp_path):
-    code, out, _ = run("demo", "--out", tmp_path)
-    assert code == 0 and "the exact period is" in out and "period [s]" in out
-
-
-def test_the_exact_period_of_a_small_swing(monkeypatch):
-    monkeypatch.setattr(demo, "START", 1e-4)
-    J = demo.INERTIA + demo.MASS * demo.LENGTH**2
-    assert demo.exact_period() == pytest.approx(2 * np.pi * np.sqrt(J / (demo.MASS * demo.GRAVITY * demo.LENGTH)), rel=1e-8)
-
-
-def test_the_measured_period_of_a_sine():
-    t = np.arange(0.0, 10.0, 0.01)
-    assert demo.measured_period(t, np.cos(2 * np.pi * t / 1.7)) == pytest.approx(1.7, abs=1e-8)
+    assert model["body.arm.mass"] == pytest.approx(0.4)
+    assert model["body.arm.com.z"] == pytest.approx(-LENGTH)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
     (["fly"], "No such command 'fly'"),
-    (["simulate"], "Missing argument 'MODEL'"),
+    (["simulate"], "Missing argument 'FILE'"),
     (["simulate", "{model}", "--durations", "3"], "No such option: --durations"),
     (["simulate", "{model}", "--duration", "long"], "'--duration': Input should be a valid number"),
     (["simulate", "{model}", "--coordinates", "fre"], "'auto', 'tree', 'free'"),
@@ -228,6 +219,9 @@ MISTAKES = [
     (["convert", "{model}"], "Missing argument 'OUT'"),
     (["convert", "{model}", "out.docx"], "out.docx"),
     (["demo", "perpetuum"], "'pendulum'"),
+    (["fit"], "Missing argument 'FILE'"),
+    (["fit", "nothing.toml"], 'The experiment file "nothing.toml" does not exist'),
+    (["report", "nothing"], '"nothing" has no result.json; give the folder that calibody fit wrote'),
 ]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+import calibody as cb
 from calibody import cli
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment import Method, RunSpec
@@ -43,6 +46,48 @@ def test_the_example_of_an_experiment_runs(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(SystemExit) as caught:
         cli.main(["check", "pendulum.toml"])
     assert not caught.value.code and "can be fitted: 1 run, 3 unknowns." in capsys.readouterr().out
+
+
+def _command(text: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*shlex.split(text, comments=True)[1:], "--quiet"])
+    assert not caught.value.code, text
+
+
+def _blocks(text: str, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_quick_start_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^    (calibody .*)$", text, re.MULTILINE)
+    assert len(commands) <= 5
+    for command in commands:
+        _command(command)
+    (code,), (printed,) = _blocks(text, "python"), _blocks(text, "text")
+    exec(compile(code, "quickstart.md", "exec"), {})
+    assert "status: converged" in capsys.readouterr().out
+    found = cb.open("calibody-demo/pendulum/pendulum-fit").parameters
+    for name, value in (line.split() for line in printed.splitlines()):
+        sd = found[name].sd
+        assert sd is not None and abs(float(value) - found[name].value) < 0.1 * sd, f"{name}: {found[name].value}"
+
+
+def test_the_walk_from_urdf_to_calibrated_urdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "robot.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (urdf,), (toml,), (make, use) = (_blocks(text, kind) for kind in ("xml", "toml", "python"))
+    Path("robot.urdf").write_text(urdf)
+    Path("robot.toml").write_text(toml)
+    exec(compile(make, "robot.md", "exec"), {})
+    for command in re.findall(r"^    (calibody .*)$", text, re.MULTILINE):
+        _command(command)
+    capsys.readouterr()
+    exec(compile(use, "robot.md", "exec"), {})
+    calibrated = ast.literal_eval(capsys.readouterr().out)
+    truth = {"body.upper.mass": 2.6, "body.lower.mass": 0.7, "joint.shoulder.damping": 0.25, "joint.elbow.damping": 0.04}
+    assert calibrated == pytest.approx(truth, rel=0.03)
 
 
 def test_all_keys_of_an_experiment_are_documented() -> None:

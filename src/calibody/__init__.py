@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calibody.estimate.predict import CrossValidation as CrossValidation, Prediction as Prediction, cross_validate as cross_validate
     from calibody.estimate.result import Result as Result
     from calibody.estimate.unknowns import Unknown as Unknown
+    from calibody.experiment.saved import Saved as Saved, open as open
     from calibody.formats import load as load
     from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics, inverse_dynamics as inverse_dynamics
     from calibody.recording.readers import read as read
@@ -58,6 +59,8 @@ _LATER = {
     "Prediction": "calibody.estimate.predict",
     "Unknown": "calibody.estimate.unknowns",
     "Result": "calibody.estimate.result",
+    "open": "calibody.experiment.saved",
+    "Saved": "calibody.experiment.saved",
     "forward_dynamics": "calibody.mechanics.dynamics",
     "inverse_dynamics": "calibody.mechanics.dynamics",
 }

@@ -1,13 +1,14 @@
 """The command line. Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 
-A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; an interruption is 130; a defect of calibody is one sentence
-that asks for a report, and 70 (`--debug` shows the traceback of any of them).
+A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; a fit that did not converge is 1; an interruption is 130; a
+defect of calibody is one sentence that asks for a report, and 70 (`--debug` shows the traceback of any of them).
 """
 
 from __future__ import annotations
 
 import enum
 import json
+import shlex
 import sys
 import time
 import traceback
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-USER_MISTAKE, DEFECT, INTERRUPTED = 2, 70, 130
+NOT_CONVERGED, USER_MISTAKE, DEFECT, INTERRUPTED = 1, 2, 70, 130
+BEGAN = time.perf_counter()
 TABLE_ROWS = 24
 """Final values beyond this many are left to `--out` and `--json`."""
 OUT_SUFFIXES = (".csv", ".parquet", ".npz")
@@ -39,6 +41,13 @@ class Coordinates(enum.StrEnum):
 
 class Demo(enum.StrEnum):
     pendulum = "pendulum"
+    furuta = "furuta"
+    fourbar = "fourbar"
+    arm = "arm"
+
+
+class Interrupted(Exception):
+    """Ctrl-C at a moment where there is something to say about it."""
 
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file (TOML).")]
@@ -63,12 +72,71 @@ def calibody(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error (may stand anywhere).")] = False,
 ) -> None:
-    """Recordings of a moving mechanism in, a calibrated model of it out. This version describes and simulates mechanisms."""
+    """Recordings of a moving mechanism in, a calibrated model of it out, with error bars one can trust.
+
+    \b
+    Start with an example that fits itself, then edit its files:
+        calibody demo furuta
+    Your own robot, from a model (MJCF or URDF), a recording and an experiment file that names both:
+        calibody check experiment.toml      is everything there, what looks wrong, what can be determined
+        calibody fit experiment.toml        estimate; writes a folder with the calibrated model and report.html
+
+    \b
+    Exit codes: 0 done, 1 the fit did not converge, 2 a mistake in what was given, 130 interrupted.
+    """
 
 
-@app.command()
+@app.command(short_help="Estimate the unknowns of an experiment; write a run folder and report.")
+def fit(
+    file: ExperimentFile,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; without it, NAME-fit beside NAME.toml.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the best point in the folder, after Ctrl-C or a crash.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate what an experiment leaves unknown, and write everything that was found.
+
+    \b
+    The folder holds
+        report.html       open this first: what is determined, how well it fits, a replay
+        MODEL             the calibrated model, in the format of the original file
+        result.json       parameters, error bars, what could not be determined
+        *.parquet         measured, fitted and predicted channels; motion; forces
+    While the fit runs, the folder holds the best point so far: Ctrl-C loses nothing, --resume goes on.
+
+    \b
+    Example:
+        calibody fit furuta.toml --out furuta-fit
+    """
+    from calibody.experiment import load
+    from calibody.experiment.session import fit_into
+
+    experiment = load(file)
+    folder = out if out is not None else file.with_name(f"{file.stem}-fit")
+    command = shlex.join(["calibody", "fit", str(file), *(["--out", str(out)] if out else []), *(["--resume"] if resume else [])])
+    found = _fitted(fit_into, experiment, folder, file, resume, command, not (as_json or quiet), BEGAN)
+    _show_fit(found, as_json, quiet)
+
+
+@app.command(short_help="Write report.html anew from a run folder.")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder, as calibody fit writes it.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write report.html anew from a run folder (nothing is computed again)."""
+    from calibody.report import write
+
+    path = write(folder)
+    if as_json:
+        typer.echo(json.dumps({"report": str(path)}, indent=2))
+    elif not quiet:
+        typer.echo(f"wrote {path}")
+
+
+@app.command(short_help="Simulate a model or an experiment.")
 def simulate(
-    model: ModelFile,
+    model: Annotated[Path, typer.Argument(metavar="FILE", help="A model (MJCF or URDF), or an experiment file (TOML).")],
     duration: Annotated[float, typer.Option(help="Simulated time [s].")] = 10.0,
     h: Annotated[float, typer.Option("--h", help="Time step [s].")] = 0.001,
     coordinates: Annotated[Coordinates, typer.Option(help="Unknowns: joint coordinates (tree) or the pose of every body (free).")] = Coordinates.auto,
@@ -82,7 +150,16 @@ def simulate(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a model; show where it ends and the energy."""
+    """Simulate a model; show where it ends and the energy.
+
+    \b
+    Given an experiment instead, every run is simulated with the initial values of the unknowns, driven as recorded and started as measured, and
+    compared with what was measured (then only --coordinates, --json and --quiet apply):
+        calibody simulate pendulum.xml --duration 10 --initial joint.hinge.angle=2 --out motion.csv
+        calibody simulate pendulum.toml
+    """
+    if model.suffix == ".toml":
+        return _simulate_experiment(model, coordinates.value, as_json, quiet)
     if out is not None and out.suffix not in OUT_SUFFIXES:
         raise CalibodyError(f'--out is "{out}"; the suffix gives the format, use one of {", ".join(OUT_SUFFIXES)}.')
     start = dict(_initial(text) for text in initial or ())
@@ -109,13 +186,18 @@ def simulate(
             typer.echo(f"wrote {out}")
 
 
-@app.command()
+@app.command(short_help="Say what is missing, looks wrong, or cannot be determined.")
 def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> None:
-    """Read all that an experiment names, and say what is missing or looks wrong."""
+    """Read all that an experiment names, and say what is missing, what looks wrong, and what can be determined.
+
+    \b
+    Example:
+        calibody check furuta.toml
+    """
     from calibody.experiment import load
     from calibody.experiment.check import ERROR, check as examine
 
-    found = examine(load(file))
+    found = examine(load(file), foresight=True)
     if as_json:
         typer.echo(json.dumps(_check_summary(file, found), indent=2))
     elif not quiet:
@@ -132,14 +214,19 @@ def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> 
         raise typer.Exit(USER_MISTAKE)
 
 
-@app.command()
+@app.command(short_help="Write a model in another format.")
 def convert(
     model: ModelFile,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix gives the format (.xml: MJCF, .urdf: URDF).")],
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a model in another format."""
+    """Write a model in another format.
+
+    \b
+    Example:
+        calibody convert robot.urdf robot.xml
+    """
     import calibody as cb
     from calibody import formats
 
@@ -153,26 +240,85 @@ def convert(
         typer.echo(f"wrote {out}")
 
 
-@app.command()
+@app.command(short_help="Write a complete example with a known answer, and fit it.")
 def demo(
-    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="Which example: pendulum.")] = Demo.pendulum,
-    out: Annotated[Path, typer.Option(help="Folder to write the example into.")] = Path("calibody-demo"),
+    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar or arm.")] = Demo.pendulum,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write the example into; without it, calibody-demo/NAME.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write and simulate an example with a known answer."""
-    from dataclasses import asdict
+    """Write a complete example whose answer is known, and fit it.
 
-    from calibody import demo as examples
+    \b
+        pendulum    one hinge with a motor; the shortest complete example
+        furuta      rotary pendulum with 13 unknowns, of which some cannot be determined: the report says which
+        fourbar     a closed loop, with the forces in its joints
+        arm         seven joints, masses and friction at once
+    All files are made to be edited: change them, then run calibody fit NAME.toml.
+    """
+    from calibody import demos
+    from calibody.experiment import load
+    from calibody.experiment.session import fit_into
 
-    path = examples.write_pendulum(out)
-    periods, exact = examples.pendulum_periods(path), examples.exact_period()
+    folder = out if out is not None else Path("calibody-demo") / name.value
+    file = demos.write(name.value, folder)
+    if not (as_json or quiet):
+        typer.echo(f"wrote {file} with its model and recording; fitting it")
+    truth = demos.truth_of(folder)
+    command = shlex.join(["calibody", "demo", name.value, *(["--out", str(out)] if out else [])])
+    found = _fitted(fit_into, load(file), folder / f"{file.stem}-fit", file, False, command, not (as_json or quiet), time.perf_counter(), truth)
+    _show_fit(found, as_json, quiet, truth)
+
+
+# -- fits --------------------------------------------------------------------------------------------------------------------------
+
+
+def _fitted(
+    fit_into: Any, experiment: Any, folder: Path, file: Path, resume: bool, command: str, show: bool, began: float, truth: dict[str, float] | None = None
+) -> Any:
+    """`fit_into` with a live table; Ctrl-C says where the best point is."""
+    from contextlib import nullcontext
+
+    from calibody.console import Iterations
+
+    try:
+        with Iterations(f"fitting {file}") if show else nullcontext() as lines:
+            return fit_into(experiment, folder, resume, lines, command, began, truth)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; the best point so far is in {folder}, go on with: calibody fit {file} --out {folder} --resume"
+            if (folder / "result.json").is_file()
+            else "interrupted before the fit began."
+        ) from None
+
+
+def _show_fit(found: Any, as_json: bool, quiet: bool, truth: dict[str, float] | None = None) -> None:
+    from calibody.console import document, print_result
+
+    path = found.folder / "report.html"
     if as_json:
-        typer.echo(json.dumps({"model": str(path), "exact": exact, "periods": [asdict(p) for p in periods]}, indent=2))
+        typer.echo(json.dumps(document(found, report=str(path)), indent=2))
     elif not quiet:
-        _print(_period_table(periods, exact), [])
-        typer.echo("The stepper is of second order: halving h divides the error by about four.")
-        typer.echo(f"wrote {path}; try: calibody simulate {path} --initial joint.hinge.angle=2")
+        print_result(found, truth)
+        typer.echo(f"report: {path}")
+    if not found.converged:
+        print(f"error: the fit did not converge: {found.status}", file=sys.stderr)
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _simulate_experiment(file: Path, coordinates: str, as_json: bool, quiet: bool) -> None:
+    from calibody.experiment import load
+    from calibody.experiment.simulation import simulate_runs
+
+    runs = simulate_runs(load(file), coordinates)
+    if as_json:
+        typer.echo(json.dumps({"experiment": str(file), "runs": {name: r.rms for name, r in runs.items()}}, indent=2))
+    elif not quiet:
+        for name, r in runs.items():
+            table = _table(f"{name}: simulated from its start with the initial values", "channel", "rms of simulated - measured", "rms of measured")
+            for channel, rms in r.rms.items():
+                table.add_row(channel, f"{rms['rms']:.4g}", f"{rms['rms_of_signal']:.4g}")
+            _print(table, [r.incomplete] if r.incomplete else [])
 
 
 # -- what the user typed -----------------------------------------------------------------------------------------------------------
@@ -281,13 +427,9 @@ def _summary(model: Any, motion: Any, columns: dict[str, np.ndarray] | None, h: 
 
 
 def _table(title: str, *headings: str) -> Table:
-    from rich.table import Table
-    from rich.text import Text  # plain text: a unit in brackets or a name from a file is not markup
+    from calibody.console import table
 
-    table = Table(title=Text(title), title_justify="left")
-    for i, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="right" if i else "left", overflow="fold")
-    return table
+    return table(title, *headings)
 
 
 def _simulation_table(name: str, summary: dict[str, Any]) -> Table:
@@ -340,13 +482,6 @@ def _recording_table(run: Any) -> Table:
     return table
 
 
-def _period_table(periods: list[Any], exact: float) -> Table:
-    table = _table(f"pendulum: the exact period is {exact:.9f} s", "h [s]", "period [s]", "error [s]", "error before / error", "energy range [J]")
-    for before, p in zip([None, *periods], periods, strict=False):
-        table.add_row(f"{p.h:g}", f"{p.period:.9f}", f"{p.error:.2e}", f"{before.error / p.error:.2f}" if before else "", f"{p.energy_range:.1e}")
-    return table
-
-
 def _print(table: Table | None, notes: list[str]) -> None:
     from rich.console import Console
 
@@ -376,6 +511,8 @@ def _run(arguments: list[str], debug: bool) -> int:
         return _fail("interrupted.", INTERRUPTED, debug=False) if code == INTERRUPTED else code  # typer turns Ctrl-C into this code
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted.", INTERRUPTED, debug)
+    except Interrupted as error:
+        return _fail(str(error), INTERRUPTED, debug)
     except CalibodyError as error:
         return _fail(str(error), USER_MISTAKE, debug)
     except OSError as error:

@@ -51,13 +51,15 @@ def fit(
     h: float | None = None,
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
+    start: Mapping[str, float] | None = None,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
 
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `process_noise` is "none" (the model is exact, only
     measurements are noisy), "auto" (forces that the model lacks are estimated with their size), or the standard deviation of such forces, for
     all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts at the data's rate
-    and is refined. `robust` weighs outliers down. Never raises for a fit that does not converge: `result.status` says why.
+    and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has parameters to begin from instead of their
+    initial values (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
     """
     began = time.perf_counter()
     recordings = _recordings(runs)
@@ -74,7 +76,8 @@ def fit(
     worker.given = given
     base = period if h is None else h
     levels: list[_Level] = []
-    theta = np.array([e.initial for e in unknowns])
+    begin = start or {}
+    theta = np.array([begin.get(e.name, e.initial) for e in unknowns])
     while True:
         level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
         levels.append(level)

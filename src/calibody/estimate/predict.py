@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.linalg
 
 from calibody.errors import CalibodyError, SimulationError
 from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
 from calibody.estimate.noise import noises
 from calibody.estimate.unknowns import Entry, Unknown
+from calibody.mechanics import host
+from calibody.mechanics.structure import TREE
 from calibody.recording.recording import Recording
 from calibody.steppers.motion import Motion
 from calibody.steppers.rollout import simulate
@@ -128,13 +131,27 @@ def _whole_turns(offset: float) -> float:
 
 
 def _initial(motion: Motion) -> dict[str, np.ndarray | float]:
-    """The first node of a motion as initial values of joints."""
+    """The first node of a motion as initial values of joints; in closed loops, only as many rates as are independent."""
     out: dict[str, np.ndarray | float] = {}
+    follow = _following(motion)
     for joint in motion.model.joints:
         quantities = {"hinge": ("angle",), "slide": ("position",), "ball": ("orientation",), "free": ("position", "orientation")}[joint.kind]
-        for quantity in (*quantities, "rate"):
+        for quantity in quantities if joint.name in follow else (*quantities, "rate"):
             out[f"joint.{joint.name}.{quantity}"] = motion[f"joint.{joint.name}.{quantity}"][0]
     return out
+
+
+def _following(motion: Motion) -> set[str]:
+    """Joints whose rates follow from those of the others because loops close."""
+    s = motion.structure
+    if s.coordinates != TREE or not s.nc:
+        return set()
+    G = host.configuration(s, motion.numbers, motion.q[:, 0]).G
+    free = scipy.linalg.null_space(G)
+    _, _, pivot = scipy.linalg.qr(free.T, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
+    chosen = set(pivot[: free.shape[1]].tolist())
+    dofs = {u.joint.name: range(int(s.v_start[i]), int(s.v_start[i + 1])) for i, u in enumerate(s.units) if u.joint is not None}
+    return {name for name, own in dofs.items() if not chosen.issuperset(own)}
 
 
 # -- cross-validation ------------------------------------------------------------------------------------------------------------------

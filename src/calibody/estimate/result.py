@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from calibody.estimate.run import States
     from calibody.estimate.transcription import Transcription
     from calibody.estimate.uncertainty import Uncertainty
+    from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
     from calibody.steppers.motion import Motion
@@ -158,18 +160,30 @@ class Result:
 
         return predict(self, recording, window)
 
+    def report(self, folder: str | Path) -> Path:
+        """Write a run folder with all results, tables and `report.html`; gives the path of the report."""
+        from calibody.experiment.folder import write
+        from calibody.report import write as write_report
+
+        return write_report(write(self, folder))
+
     def __str__(self) -> str:
-        lines = [f"status: {self.status}", *self.unresolved]
-        lines += [f"{d.expression} = {d.value:.6g} +- {d.sd:.2g}" for d in self.determined]
-        width = max(map(len, self.parameters), default=9)
-        lines.append(f"{'parameter':{width}}  {'value':>13} {'sd':>10}  {'initial':>10}  unit")
-        for name, e in self.parameters.items():
-            bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved")
-            lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
-        lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in self.fit]
-        lines += [f"joint.{j}: unmodelled force {sd:.3g}" for j, sd in self.process_noise.items()]
-        if self.outliers:
-            lines.append(
-                f"{len(self.outliers)} outlier{'s' if len(self.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in self.outliers):.0f} sd"
-            )
-        return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])
+        return described(self)
+
+
+def described(found: Result | Saved) -> str:
+    """A result as text: what is determined first, then the parameters, then how well they explain the data."""
+    lines = [f"status: {found.status}", *found.unresolved]
+    lines += [f"{d.expression} = {d.value:.6g} +- {d.sd:.2g}" for d in found.determined]
+    width = max(map(len, found.parameters), default=9)
+    lines.append(f"{'parameter':{width}}  {'value':>13} {'sd':>10}  {'initial':>10}  unit")
+    for name, e in found.parameters.items():
+        bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved")
+        lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
+    lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in found.fit]
+    lines += [f"joint.{j}: unmodelled force {sd:.3g}" for j, sd in found.process_noise.items()]
+    if found.outliers:
+        lines.append(
+            f"{len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in found.outliers):.0f} sd"
+        )
+    return "\n".join([*lines, *(f"note: {n}" for n in found.notes)])

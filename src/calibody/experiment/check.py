@@ -48,8 +48,8 @@ class Check:
         return not any(finding.level == ERROR for finding in self.findings)
 
 
-def check(experiment: Experiment) -> Check:
-    """Read all that an experiment names and look at it."""
+def check(experiment: Experiment, foresight: bool = False) -> Check:
+    """Read all that an experiment names and look at it; `foresight` also says what the data will not determine."""
     findings: list[Finding] = []
     with np.errstate(all="ignore"):  # absurd numbers are reported by what is found, not by numpy
         model = _attempt(findings, experiment.model)
@@ -61,6 +61,8 @@ def check(experiment: Experiment) -> Check:
             for spec in experiment.recordings:
                 _channels(findings, model, spec)
             unknowns = _unknowns(findings, model, experiment)
+        if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
+            _foresee(findings, model, runs, experiment)
     unique = tuple(dict.fromkeys(findings))
     return Check(tuple(f for level in (ERROR, WARNING, NOTE) for f in unique if f.level == level), model, tuple(runs), unknowns)
 
@@ -142,3 +144,19 @@ def _unobserved(findings: list[Finding], whole: tuple[Entry, ...], runs: tuple[R
     for place in (place for entry in whole for place in entry.places):
         if place.sensor is not None and place.sensor[0] not in observed:
             findings.append(Finding(WARNING, f'"{place.path}" is estimated, but no run observes "{place.sensor[0]}"; it cannot be determined.'))
+
+
+def _foresee(findings: list[Finding], model: Model, runs: list[Recording], experiment: Experiment) -> None:
+    """What the data will not determine; a forecast that fails is no fault of the experiment."""
+    from calibody.estimate.foresee import foresee
+
+    method = experiment.method
+    try:
+        found = foresee(model, runs, experiment.estimate(), method.process_noise, method.coordinates)
+    except CalibodyError as error:
+        findings.append(Finding(WARNING, f"What can be determined could not be foreseen: {error}"))
+        return
+    if found.sentences:
+        findings += [Finding(WARNING, f"At the initial values: {sentence}") for sentence in found.sentences]
+    else:
+        findings.append(Finding(NOTE, "At the initial values all unknowns show in the data."))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class Iteration:
     change: float
     """Size of the parameter step in standard deviations."""
     damping: float
+    theta: np.ndarray = field(repr=False)
+    """The parameters after the step."""
 
 
 @dataclass
@@ -123,7 +125,7 @@ def minimise(
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
             return Solution(x, theta, sentence, cost, history, taken)
-        history.append(Iteration(number, cost, violation, length, change, damping))
+        history.append(Iteration(number, cost, violation, length, change, damping, new[1]))
         if report is not None:
             report(history[-1])
         x, theta = new

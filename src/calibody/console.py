@@ -1,0 +1,124 @@
+"""What the command line draws with rich: the live table of a fit, and its result."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from calibody.estimate.result import Estimate
+    from calibody.experiment.folder import Progress
+    from calibody.experiment.saved import Saved
+    from calibody.solve.gauss_newton import Iteration
+
+WIDE = 140
+"""Columns where the output is no terminal, which would be taken for 80 wide."""
+ROWS = 12
+"""Iterations the live table shows."""
+
+
+def table(title: str, *headings: str) -> Table:
+    """Text on the left, numbers on the right; plain text, for a unit in brackets or a name from a file is not markup."""
+    out = Table(title=Text(title), title_justify="left")
+    for i, heading in enumerate(headings):
+        out.add_column(Text(heading), justify="right" if i else "left", overflow="fold")
+    return out
+
+
+class Iterations:
+    """A table that grows while a fit runs, on stderr; plain lines where that is not a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.console = Console(stderr=True)
+        self.rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
+        self.live = Live(self._table(), console=self.console, transient=True, refresh_per_second=8) if self.console.is_terminal else None
+        self.before: np.ndarray | None = None
+
+    def __enter__(self) -> Iterations:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def __call__(self, iteration: Iteration, progress: Progress) -> None:
+        before = self.before if self.before is not None else np.array([e.initial for e in progress.unknowns])
+        self.before = iteration.theta
+        moved = np.abs(iteration.theta - before) / np.array([e.scale for e in progress.unknowns])
+        k = int(np.argmax(moved))
+        row = (str(len(progress.history)), f"{iteration.cost:.6g}", f"{iteration.length:.3g}", f"{iteration.change:.2e}", progress.unknowns[k].name)
+        self.rows.append(row)
+        if self.live is not None:
+            self.live.update(self._table())
+        else:
+            self.console.print(f"iteration {row[0]}: cost {row[1]}, step {row[2]}, change {row[3]} sd, most in {row[4]}", highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        out = table(self.title, "iteration", "cost", "step", "change [sd]", "largest change")
+        for row in self.rows:
+            out.add_row(*(Text(cell) for cell in row))
+        return out
+
+
+# -- results -----------------------------------------------------------------------------------------------------------------------------
+
+
+def number(e: Estimate) -> str:
+    """The value to as many digits as its error bar supports (two of the error bar)."""
+    if e.sd is None or not e.sd > 0.0 or not np.isfinite(e.sd):
+        return f"{e.value:.6g}"
+    digits = int(np.clip(1 - np.floor(np.log10(e.sd)), 0, 12))
+    return f"{e.value:.{digits}f}" if abs(e.value) < 1e6 and digits <= 9 else f"{e.value:.7g}"
+
+
+def parameter_table(found: Saved, truth: Mapping[str, float] | None = None) -> Table:
+    extra = ("truth", "z") if truth else ()
+    out = table("parameters" + (" (z: value - truth in standard deviations)" if truth else ""), "parameter", "value", "sd", "unit", "initial", *extra)
+    for column in out.columns:
+        column.no_wrap = True
+    for name, e in found.parameters.items():
+        bar = f"{e.sd:.2g}" if e.sd is not None else "at bound" if e.at_bound else "not determined" if found.finished else ""
+        row = [name, number(e), bar, e.unit, f"{e.initial:.4g}"]
+        if truth:
+            t = truth.get(name)
+            row += ["" if t is None else f"{t:.6g}", "" if t is None or e.sd is None else f"{(e.value - t) / e.sd:+.1f}"]
+        out.add_row(*(Text(cell) for cell in row))
+    return out
+
+
+def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDE
+
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    say(f"status: {found.status}")
+    console.print(parameter_table(found, truth))
+    for sentence in found.unresolved:
+        say(sentence)
+    for d in found.determined:
+        say(f"  {d.expression} = {d.value:.6g} +- {d.sd:.2g}")
+    for channel, fit in found.document["fit"].items():
+        say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.2f} of its noise")
+    for joint, sd in found.process_noise.items():
+        say(f"joint.{joint}: unmodelled force {sd:.3g}")
+    for note in found.notes:
+        say(f"note: {note}")
+
+
+def document(found: Saved, **more: Any) -> dict[str, Any]:
+    """A result for --json: its result.json, and where it is."""
+    return {**found.document, "folder": str(found.folder), **more}

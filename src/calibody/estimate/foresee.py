@@ -1,0 +1,54 @@
+"""What a fit will be able to tell, before it is made: the information of the data along the first motion, at the initial values.
+
+The first motion comes from the observations alone, so this costs one linearisation. It does not satisfy the equations of motion yet; what is
+found is a forecast, good for saying which parameters do not show in the data at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from calibody.estimate import identifiability, noise
+from calibody.estimate.fit import FRICTION_STAGES, _Fit, _sharpen
+from calibody.estimate.run import Run
+from calibody.estimate.transcription import Transcription
+from calibody.estimate.unknowns import Unknown, entries
+from calibody.mechanics.structure import Structure
+from calibody.model import Model
+from calibody.recording.recording import Recording
+from calibody.solve.condensed import step
+
+NODES = 2000
+"""Of all runs together, at most."""
+COARSEST = 4.0
+"""Sampling periods between nodes, at most; beyond that, runs are cut."""
+FEWEST = 60
+"""Nodes of a run, at least."""
+
+
+def foresee(
+    model: Model,
+    runs: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    process_noise: noise.ProcessNoise = "none",
+    coordinates: str = "auto",
+) -> identifiability.Identifiability:
+    """Which unknowns and combinations the data will determine."""
+    unknowns = entries(model, estimate, [r.name for r in runs])
+    structure = Structure.build(model, coordinates)
+    period = min(r.period for r in runs)
+    total = sum(r.duration for r in runs)
+    h = float(np.clip(total / NODES, period, COARSEST * period))
+    share = max(NODES // len(runs), FEWEST) * h
+    cut = [r if r.duration <= share else r.cut(end=r.start + share) for r in runs]
+    density, _ = noise.process_noise(model, process_noise, period)
+    found, _, _ = noise.noises(cut, density)
+    worker = _Fit(structure, cut, unknowns, found, [], False, None)
+    problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
+    theta = np.array([e.initial for e in unknowns])
+    x = [worker._begin(problem, r, theta) for r in range(len(cut))]
+    _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rate(problem, x, theta))
+    taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
+    return identifiability.analyse(taken.information, [e.name for e in unknowns], theta, problem.scale, np.zeros(len(theta), dtype=bool), 1.0)

@@ -1,0 +1,291 @@
+"""The run folder: all that a fit found, in files that other programs read.
+
+    result.json       parameters, error bars, what is not determined, how well it fits (docs/result.schema.json)
+    channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight: one row per sample
+    states.parquet    run, time, coordinates and rates of all joints: one row per node
+    forces.parquet    run, time, forces of drives and loops, reactions of all joints
+    scene.json        what the replay draws
+    MODEL             the calibrated model in its own format
+    experiment.toml   what was fitted, if it came from a file
+
+Every file is moved into its place as a whole, `result.json` last. While a fit is running, `result.json` holds the best point so far and says
+`"finished": false`; a process that is killed leaves that.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.experiment import atomic
+from calibody.experiment.scene import scene
+from calibody.experiment.spec import Experiment
+from calibody.mechanics import channels
+
+if TYPE_CHECKING:
+    import polars
+
+    from calibody.estimate.predict import Prediction
+    from calibody.estimate.result import ChannelFit, Estimate, Result
+    from calibody.estimate.unknowns import Entry
+    from calibody.recording.recording import Recording
+    from calibody.solve.gauss_newton import Iteration
+
+SCHEMA = "calibody-result-1"
+RESULT, CHANNELS, STATES, FORCES, SCENE = "result.json", "channels.parquet", "states.parquet", "forces.parquet", "scene.json"
+PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
+
+
+def write(
+    result: Result,
+    folder: str | Path,
+    experiment: Experiment | None = None,
+    command: str | None = None,
+    seconds: Mapping[str, float] | None = None,
+    truth: Mapping[str, float] | None = None,
+) -> Path:
+    """Write the folder of a finished fit. `seconds` adds to those of the result; `truth` is what a demo knows."""
+    folder = Path(folder)
+    predictions, notes = _predictions(result)
+    atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
+    atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
+    atomic.write_parquet(folder / FORCES, _nodes(result, _is_force))
+    atomic.write_json(folder / SCENE, scene(result, predictions))
+    model, model_notes = _model(result, folder)
+    if experiment is not None:
+        _experiment(experiment, folder)
+    document = _document(result, predictions, command, {**result.seconds, **(seconds or {})})
+    document["model"] = {"name": result.model.name, "file": model}
+    document["experiment"] = None if experiment is None else experiment.source
+    document["notes"] += [*notes, *model_notes]
+    document["truth"] = None if truth is None else dict(truth)
+    atomic.write_json(folder / RESULT, document)
+    return folder
+
+
+class Progress:
+    """Keeps the best point so far in the folder of a fit that is running."""
+
+    def __init__(
+        self, folder: Path, unknowns: Sequence[Entry], recordings: Sequence[Recording], experiment: Experiment | None = None, command: str | None = None
+    ) -> None:
+        self.folder, self.unknowns, self.recordings, self.experiment, self.command = folder, unknowns, recordings, experiment, command
+        self.history: list[Iteration] = []
+
+    def begin(self, start: Mapping[str, float]) -> None:
+        self._write(np.array([start.get(e.name, e.initial) for e in self.unknowns]))
+
+    def __call__(self, iteration: Iteration) -> None:
+        self.history.append(iteration)
+        self._write(iteration.theta)
+
+    def _write(self, theta: np.ndarray) -> None:
+        n = len(self.history)
+        where = f"unfinished: stopped after iteration {n}; go on with calibody fit --resume." if n else "unfinished: stopped before the first iteration."
+        parameters = {
+            e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower), "upper": _bound(e.upper)}
+            | {"at_bound": not e.lower < float(x) < e.upper, "discretisation_error": None, "resolved": None}
+            for e, x in zip(self.unknowns, theta, strict=True)
+        }
+        document = {
+            "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
+            "fit": {}, "predictions": {}, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
+            "outliers": [], "iterations": n, "history": _history(self.history), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
+            "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
+        }  # fmt: skip
+        atomic.write_json(self.folder / RESULT, document)
+
+
+# -- result.json -------------------------------------------------------------------------------------------------------------------------
+
+
+def _document(result: Result, predictions: Mapping[str, Prediction], command: str | None, seconds: Mapping[str, float]) -> dict[str, Any]:
+    agree = result.runs_agree
+    return {
+        "schema": SCHEMA,
+        "finished": True,
+        "status": result.status,
+        "parameters": {name: _estimate(e) for name, e in result.parameters.items()},
+        "determined": [{"expression": d.expression, "value": d.value, "sd": _number(d.sd)} for d in result.determined],
+        "unresolved": list(result.unresolved),
+        "correlation": {"parameters": list(result.parameters), "matrix": _correlation(result)},
+        "fit": _fit(result),
+        "predictions": {
+            name: {"incomplete": p.incomplete, "channels": {c: {"rms": _number(x.rms), "rms_of_signal": _spread(x.measured)} for c, x in p.channels.items()}}
+            for name, p in predictions.items()
+        },
+        "noise": {"given": result.noise_given, "measured": _noise(result.fit), "process": dict(result.process_noise)},
+        "chi2": _number(result.chi2),
+        "dof": result.dof,
+        "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
+        "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
+        "iterations": result.iterations,
+        "history": _history(result.history),
+        "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),
+        "mesh": {"h": result.mesh.h, "refinements": result.mesh.refinements},
+        "notes": list(result.notes),
+        "versions": versions(),
+        "data_sha256": {r.name: r.sha256 for r in result.recordings},
+        "command": command,
+    }
+
+
+def _number(x: float | None) -> float | None:
+    return None if x is None or not math.isfinite(x) else float(x)
+
+
+_bound = _number
+
+
+def _estimate(e: Estimate) -> dict[str, Any]:
+    return {
+        "value": e.value, "sd": _number(e.sd), "sd_naive": _number(e.sd_naive), "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower),
+        "upper": _bound(e.upper), "at_bound": e.at_bound, "discretisation_error": _number(e.discretisation_error), "resolved": e.resolved,
+    }  # fmt: skip
+
+
+def _correlation(result: Result) -> list[list[float | None]]:
+    """Between resolved parameters only; the others have no error bar to correlate."""
+    has = [e.sd is not None for e in result.parameters.values()]
+    return [
+        [1.0 if i == j else _number(float(np.clip(x, -1.0, 1.0))) if has[i] and has[j] else None for j, x in enumerate(row)]
+        for i, row in enumerate(result.correlation)
+    ]
+
+
+def _fit(result: Result) -> dict[str, Any]:
+    """Per channel, over all runs; whiteness is that of the run where it is least."""
+    out: dict[str, Any] = {}
+    for name in dict.fromkeys(c.channel for c in result.fit):
+        runs = [c for c in result.fit if c.channel == name]
+        residual, scaled = np.concatenate([c.residual for c in runs]), np.concatenate([c.residual / c.sd for c in runs])
+        each = {
+            c.run: {"rms": c.rms, "rms_over_sd": _number(c.rms_over_sd), "sd": c.sd, "whiteness": _number(c.whiteness), "samples": len(c.times)} for c in runs
+        }
+        out[name] = {
+            "rms": _rms(residual),
+            "rms_over_sd": _number(_rms(scaled)),
+            "whiteness": min((w for r in each.values() if (w := r["whiteness"]) is not None), default=None),
+            "unit": channels.resolve(result.model, name).unit,
+            "samples": len(residual),
+            "runs": each,
+        }
+    return out
+
+
+def _noise(fits: Sequence[ChannelFit]) -> dict[str, Any]:
+    out: dict[str, dict[str, float]] = {}
+    for c in fits:
+        out.setdefault(c.channel, {})[c.run] = c.sd
+    return out
+
+
+def _rms(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(x**2)))
+
+
+def _spread(x: np.ndarray) -> float:
+    return _rms(x - x.mean())
+
+
+def _history(history: Sequence[Iteration]) -> list[dict[str, Any]]:
+    return [
+        {"iteration": k, "cost": _number(i.cost), "violation": _number(i.violation), "step": i.length, "change": _number(i.change), "damping": i.damping}
+        | {"theta": [float(x) for x in i.theta]}
+        for k, i in enumerate(history, 1)
+    ]
+
+
+def versions() -> dict[str, str]:
+    out = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in PACKAGES:
+        try:
+            out[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            from calibody import __version__
+
+            out[name] = __version__ if name == "calibody" else "unknown"
+    return out
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _predictions(result: Result) -> tuple[dict[str, Prediction], list[str]]:
+    """Free predictions of all runs that can be simulated, and a sentence for the others."""
+    out, notes = {}, []
+    for recording in result.recordings:
+        try:
+            out[recording.name] = result.predict(recording)
+        except CalibodyError as error:
+            notes.append(f'The run "{recording.name}" could not be predicted freely: {error}')
+    return out, notes
+
+
+def _channels(result: Result, predictions: Mapping[str, Prediction]) -> polars.DataFrame:
+    import polars as pl
+
+    frames = []
+    for c in result.fit:
+        predicted = np.full(len(c.times), np.nan)
+        free = predictions[c.run].channels.get(c.channel) if c.run in predictions else None
+        if free is not None and len(free.times):
+            k = np.clip(np.searchsorted(free.times, c.times - 1e-9), 0, len(free.times) - 1)
+            same = np.abs(free.times[k] - c.times) < 1e-9
+            predicted[same] = free.predicted[k[same]]
+        columns = {"time": c.times, "measured": c.measured, "fitted": c.fitted, "predicted": predicted, "residual": c.residual, "weight": c.weight}
+        frames.append(pl.DataFrame({"run": [c.run] * len(c.times), "channel": [c.channel] * len(c.times), **columns}))
+    return pl.concat(frames)
+
+
+def _is_state(path: str) -> bool:
+    return path.startswith("joint.") and path.rsplit(".", 1)[1] in ("angle", "position", "orientation", "rate")
+
+
+def _is_force(path: str) -> bool:
+    return path.startswith(("joint.", "loop.", "actuator.")) and path.endswith((".force", ".torque"))
+
+
+def _nodes(result: Result, wanted: Any) -> polars.DataFrame:
+    """One row per node of every run."""
+    import polars as pl
+
+    frames = []
+    for r, recording in enumerate(result.recordings):
+        motion = result.motion(r)
+        frame = motion.to_frame([p for p in motion.channels if wanted(p)])
+        frames.append(frame.insert_column(0, pl.Series("run", [recording.name] * len(frame))))
+    return pl.concat(frames)
+
+
+# -- model and experiment ----------------------------------------------------------------------------------------------------------------
+
+
+def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
+    """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
+    from calibody import formats
+
+    source = result.model.source
+    name = source.path.name if source is not None else "model.xml"
+    try:
+        formats.save(result.model, folder / name)
+        return name, list(formats.save_notes(result.model))
+    except CalibodyError as error:
+        return None, [f"The calibrated model could not be saved: {error}"]
+
+
+def _experiment(experiment: Experiment, folder: Path) -> None:
+    from calibody.experiment.writing import save
+
+    save(experiment, folder / "experiment.toml")
+
+
+__all__ = ["Progress", "write"]

@@ -1,0 +1,178 @@
+"""A run folder as an object: everything a fit reported, without the solver's insides."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate.identifiability import Determined
+from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, described
+from calibody.experiment.folder import CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
+
+if TYPE_CHECKING:
+    import polars
+
+    from calibody.model import Model
+
+
+def open(folder: str | Path) -> Saved:
+    """The result in a run folder, finished or not."""
+    folder = Path(folder)
+    path = folder / RESULT
+    if not path.is_file():
+        raise CalibodyError(f'"{folder}" has no {RESULT}; give the folder that calibody fit wrote (its option --out).')
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CalibodyError(f"{path} cannot be read ({str(error).splitlines()[0]}); fit again, or give another folder.") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise CalibodyError(f'{path} is not a result of this version (its schema is not "{SCHEMA}"); fit again.')
+    return Saved(folder, document)
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """A saved result; `document` is its result.json. Tables are read when they are asked for."""
+
+    folder: Path
+    document: dict[str, Any] = field(repr=False)
+
+    @property
+    def finished(self) -> bool:
+        """False for a fit that was stopped: then there are values, but no error bars and no tables."""
+        return bool(self.document["finished"])
+
+    @property
+    def status(self) -> str:
+        return self.document["status"]
+
+    @property
+    def converged(self) -> bool:
+        return self.status == "converged"
+
+    @cached_property
+    def parameters(self) -> dict[str, Estimate]:
+        return {name: _estimate(e) for name, e in self.document["parameters"].items()}
+
+    @cached_property
+    def determined(self) -> tuple[Determined, ...]:
+        return tuple(Determined(d["expression"], d["value"], math.nan if d["sd"] is None else d["sd"]) for d in self.document["determined"])
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        return tuple(self.document["unresolved"])
+
+    @cached_property
+    def correlation(self) -> np.ndarray:
+        """Between the parameters, in their order; NaN where one has no error bar."""
+        given = self.document["correlation"]
+        return np.full((len(self.parameters),) * 2, np.nan) if given is None else np.array(given["matrix"], dtype=float)
+
+    @cached_property
+    def fit(self) -> tuple[ChannelFit, ...]:
+        if not self.finished:
+            return ()
+        out = []
+        for (run, channel), rows in self.channels.partition_by("run", "channel", as_dict=True, maintain_order=True).items():
+            stated = self.document["fit"][channel]["runs"][run]
+            times, measured, fitted, weight = (rows[name].to_numpy() for name in ("time", "measured", "fitted", "weight"))
+            white = math.nan if stated["whiteness"] is None else stated["whiteness"]
+            out.append(ChannelFit(str(run), str(channel), times, measured, fitted, stated["sd"], white, weight))
+        return tuple(out)
+
+    @property
+    def process_noise(self) -> Mapping[str, float]:
+        return self.document["noise"]["process"]
+
+    @cached_property
+    def runs_agree(self) -> Agreed | None:
+        given = self.document["runs_agree"]
+        return None if given is None else Agreed(**given)
+
+    @cached_property
+    def outliers(self) -> tuple[Outlier, ...]:
+        return tuple(Outlier(**o) for o in self.document["outliers"])
+
+    @property
+    def mesh(self) -> Mesh | None:
+        given = self.document["mesh"]
+        return None if given is None else Mesh(**given)
+
+    @property
+    def iterations(self) -> int:
+        return self.document["iterations"]
+
+    @property
+    def seconds(self) -> Mapping[str, float | None]:
+        return self.document["seconds"]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self.document["notes"])
+
+    @cached_property
+    def model(self) -> Model:
+        """The calibrated model."""
+        from calibody import formats
+
+        file = (self.document["model"] or {}).get("file")
+        if file is None:
+            raise CalibodyError(
+                f'"{self.folder}" holds no calibrated model; {"see its notes." if self.finished else "the fit is unfinished, go on with --resume."}'
+            )
+        return formats.load(self.folder / file)
+
+    @cached_property
+    def channels(self) -> polars.DataFrame:
+        """run, channel, time, measured, fitted, predicted, residual, weight."""
+        return self._table(CHANNELS)
+
+    @cached_property
+    def states(self) -> polars.DataFrame:
+        """run, time, and every coordinate and rate."""
+        return self._table(STATES)
+
+    @cached_property
+    def forces(self) -> polars.DataFrame:
+        """run, time, and every force."""
+        return self._table(FORCES)
+
+    @cached_property
+    def scene(self) -> dict[str, Any]:
+        """What the replay draws."""
+        self._present(SCENE)
+        return json.loads((self.folder / SCENE).read_text(encoding="utf-8"))
+
+    def report(self) -> Path:
+        """Write `report.html` into the folder."""
+        from calibody.report import write
+
+        return write(self.folder)
+
+    def _table(self, name: str) -> polars.DataFrame:
+        import polars as pl
+
+        self._present(name)
+        return pl.read_parquet(self.folder / name)
+
+    def _present(self, name: str) -> None:
+        if not self.finished:
+            raise CalibodyError(f'The fit in "{self.folder}" is unfinished and has no {name}; go on with calibody fit --resume.')
+        if not (self.folder / name).is_file():
+            raise CalibodyError(f'"{self.folder}" has no {name}; it was removed, fit again.')
+
+    def __str__(self) -> str:
+        return described(self)
+
+
+def _estimate(e: Mapping[str, Any]) -> Estimate:
+    lower, upper = (-math.inf if e["lower"] is None else e["lower"]), (math.inf if e["upper"] is None else e["upper"])
+    return Estimate(e["value"], e["sd"], e["sd_naive"], e["unit"], e["initial"], lower, upper, e["at_bound"], bool(e["resolved"]), e["discretisation_error"])

@@ -1,0 +1,99 @@
+"""One fit from an experiment to its run folder: begin or go on, keep the best point so far, write everything at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibody.errors import CalibodyError
+from calibody.experiment.folder import RESULT, Progress, write
+from calibody.experiment.saved import Saved, open as open_folder
+from calibody.experiment.spec import Experiment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from calibody.recording.recording import Recording
+    from calibody.solve.gauss_newton import Iteration
+
+
+def fit_into(
+    experiment: Experiment,
+    folder: Path,
+    resume: bool = False,
+    report: Callable[[Iteration, Progress], None] | None = None,
+    command: str | None = None,
+    began: float | None = None,
+    truth: Mapping[str, float] | None = None,
+) -> Saved:
+    """Fit an experiment and write the folder with its report. A fit that is stopped leaves the best point so far, from which `resume` goes on.
+
+    `began` is when the program started (`time.perf_counter`), for the time that imports took.
+    """
+    began = time.perf_counter() if began is None else began
+    if experiment.method.name != "transcription":
+        raise CalibodyError(f'method.name = "{experiment.method.name}" is not available yet; use "transcription", or leave it out.')
+    with _compile_time() as compiled:
+        from calibody.estimate.fit import fit
+        from calibody.estimate.unknowns import entries
+
+        imported = time.perf_counter()
+        model, recordings = experiment.model(), experiment.runs()
+        unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
+        start: dict[str, float] = {}
+        if resume:
+            before = open_folder(folder)
+            _check_same(before, [e.name for e in unknowns], recordings)
+            if before.finished and before.converged:
+                return before
+            start = {e.name: min(max(before.parameters[e.name].value, e.lower), e.upper) for e in unknowns}
+        progress = Progress(folder, unknowns, recordings, experiment, command)
+        progress.begin(start)
+
+        def note(iteration: Iteration) -> None:
+            progress(iteration)
+            if report is not None:
+                report(iteration, progress)
+
+        ready = time.perf_counter()
+        result = fit(model, recordings, experiment.estimate(), report=note, start=start, **experiment.method.options())
+        solved = time.perf_counter()
+    seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
+    write(result, folder, experiment, command, seconds, truth)
+    from calibody.report import write as write_report
+
+    write_report(folder)
+    return open_folder(folder)
+
+
+def _check_same(before: Saved, names: list[str], recordings: list[Recording]) -> None:
+    """A sentence if the folder holds another experiment."""
+    there = list(before.parameters)
+    if there != names:
+        other = next((n for n in [*names, *there] if (n in names) != (n in there)), "their order")
+        raise CalibodyError(f'"{before.folder / RESULT}" was fitted with other unknowns ({other} differs); fit without --resume, or into another folder.')
+    stored = before.document["data_sha256"]
+    for r in recordings:
+        if stored.get(r.name) != r.sha256:
+            raise CalibodyError(f'"{before.folder / RESULT}" was fitted with other data (the run "{r.name}" differs); fit without --resume.')
+
+
+@contextmanager
+def _compile_time() -> Iterator[list[float]]:
+    """Seconds that jax spends compiling kernels or loading compiled ones, summed over its threads."""
+    from jax import monitoring
+
+    total, counting = [0.0], [True]
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if counting[0] and ("/compile/" in event or "cache_retrieval" in event):
+            total[0] += duration_secs
+
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield total
+    finally:
+        counting[0] = False

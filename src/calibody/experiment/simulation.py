@@ -1,0 +1,78 @@
+"""An experiment simulated with the initial values of its unknowns: how far off is the guess?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibody.errors import SimulationError
+from calibody.experiment.spec import Experiment
+
+if TYPE_CHECKING:
+    from calibody.recording.recording import Recording
+    from calibody.steppers.motion import Motion
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One run: the motion, and per channel the rms of its difference to the measurement beside that of the measurement itself."""
+
+    motion: Motion = field(repr=False)
+    rms: dict[str, dict[str, float]]
+    incomplete: str | None
+    """Why the simulation ended early, or None."""
+
+
+def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str, Simulated]:
+    """Every run, from a start taken from its measurements, driven as recorded."""
+    from calibody.estimate import noise
+    from calibody.estimate.channels import as_motion
+    from calibody.estimate.predict import _initial
+    from calibody.estimate.run import Run
+    from calibody.estimate.start import first_motion
+    from calibody.estimate.transcription import Transcription
+    from calibody.estimate.unknowns import entries
+    from calibody.mechanics.structure import Structure
+
+    model, recordings = experiment.model(), experiment.runs()
+    unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
+    theta = np.array([e.initial for e in unknowns])
+    structure = Structure.build(model, coordinates)
+    found, _, _ = noise.noises(recordings, {})
+    problem = Transcription([Run(structure, r, r.period, 1.0, n) for r, n in zip(recordings, found, strict=True)], unknowns)
+    out = {}
+    for k, recording in enumerate(recordings):
+        run = problem.runs[k]
+        start, numbers, sensors = problem.model_of(k, theta)
+        first = as_motion(run, start, numbers, first_motion(run, start, numbers, False))
+        motion, incomplete = _simulated(recording, first, _initial(first), coordinates)
+        out[recording.name] = Simulated(motion, _compared(recording, motion, sensors), incomplete)
+    return out
+
+
+def _simulated(recording: Recording, first: Motion, initial: dict, coordinates: str) -> tuple[Motion, str | None]:
+    from calibody.steppers.rollout import simulate
+
+    drive = {d.channel: replace(d.signal, times=d.signal.times - recording.start) for d in recording.drives}
+    h = recording.duration / max(1, round(recording.duration / recording.period))
+    try:
+        return simulate(first.model, recording.duration, h, initial, drive, coordinates=coordinates), None
+    except SimulationError as error:
+        partial = getattr(error, "motion", None)
+        if partial is None:
+            raise
+        return partial, str(error)
+
+
+def _compared(recording: Recording, motion: Motion, sensors: dict[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+    out = {}
+    for o in recording.observations:
+        times, measured = o.times[o.present] - recording.start, o.values[o.present]
+        inside = times <= motion.time[-1] + 1e-9
+        at = times[inside] - sensors.get((o.channel, "delay"), 0.0)
+        values = sensors.get((o.channel, "gain"), 1.0) * np.interp(at, motion.time, motion[o.channel]) + sensors.get((o.channel, "bias"), 0.0)
+        rms = float(np.sqrt(np.mean((values - measured[inside]) ** 2)))
+        out[o.channel] = {"rms": rms, "rms_of_signal": float(np.std(measured))}
+    return out

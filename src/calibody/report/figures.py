@@ -1,0 +1,176 @@
+"""The numbers behind the figures, small enough for one file.
+
+Curves are thinned for display: each bucket keeps its first sample and the one with the largest residual, so that a spike is never lost. Spectra,
+correlations and every number in the text come from all samples. Arrays travel as float32 in base64, times counted from the start of their run.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from calibody.experiment.saved import Saved
+
+SAMPLES = 60_000
+"""Displayed samples of all channels together ..."""
+MOST_SAMPLES, FEWEST_SAMPLES = 6000, 400
+"""... and of one."""
+FORCE_POINTS, MOST_FORCE_POINTS, FEWEST_FORCE_POINTS = 120_000, 1500, 200
+SCENE_NUMBERS = 450_000
+"""Coordinates of all frames of the replay."""
+LAGS = 60
+FREQUENCIES = 400
+
+
+def packed(x: Any) -> str:
+    return base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode("ascii")
+
+
+def figures(found: Saved) -> dict[str, Any]:
+    """All figures of a finished result."""
+    starts = dict(found.channels.group_by("run").agg(_minimum("time")).iter_rows())
+    return {
+        "runs": list(dict.fromkeys(found.channels["run"].to_list())),
+        "starts": {run: float(t) for run, t in starts.items()},
+        "channels": _channels(found, starts),
+        "correlation": _correlation(found),
+        "convergence": _convergence(found),
+        "forces": _forces(found, starts),
+        "scene": _scene(found.scene),
+    }
+
+
+def _minimum(column: str) -> Any:
+    import polars as pl
+
+    return pl.col(column).min()
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _channels(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
+    parts = found.channels.partition_by("run", "channel", as_dict=True, maintain_order=True)
+    most = int(np.clip(SAMPLES // max(1, len(parts)), FEWEST_SAMPLES, MOST_SAMPLES))
+    out = []
+    for (run, channel), rows in parts.items():
+        columns = {name: rows[name].to_numpy().astype(float) for name in ("time", "measured", "fitted", "predicted", "residual")}
+        stated = found.document["fit"][channel]["runs"][run]
+        kept = thinned(columns["residual"], most)
+        columns["time"] = columns["time"] - starts[str(run)]
+        entry: dict[str, Any] = {name: packed(values[kept]) for name, values in columns.items()}
+        entry |= {"run": run, "channel": channel, "unit": found.document["fit"][channel].get("unit", ""), "sd": stated["sd"], "samples": len(rows)}
+        entry |= {"rms": stated["rms"], "ratio": stated["rms_over_sd"], "whiteness": stated["whiteness"], "shown": len(kept)}
+        entry |= {"hasPrediction": bool(np.isfinite(columns["predicted"]).any())}
+        out.append({**entry, **_spectrum(columns), **_memory(columns["residual"])})
+    return out
+
+
+def thinned(residual: np.ndarray, most: int) -> np.ndarray:
+    """Indices of at most `most` samples: of every bucket the first and the one with the largest residual."""
+    n = len(residual)
+    if n <= most:
+        return np.arange(n)
+    edges = np.linspace(0, n, most // 2 + 1).astype(int)
+    largest = [a + int(np.argmax(np.abs(residual[a:b]))) for a, b in pairwise(edges) if b > a]
+    return np.unique(np.concatenate([edges[:-1], largest]))
+
+
+def _spectrum(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Power density of the residual and of the measurement over frequency (Welch); the level that white noise of the same size has."""
+    from scipy import signal
+
+    t = columns["time"]
+    period = float(np.median(np.diff(t)))
+    grid = np.arange(t[0], t[-1] + 0.5 * period, period)
+    length = min(len(grid), max(64, len(grid) // 4))
+    out = {}
+    for name in ("residual", "measured"):
+        f, power = signal.welch(np.interp(grid, t, columns[name]), 1.0 / period, nperseg=length, detrend="constant")
+        f, power = f[1:], power[1:]
+        kept = np.unique(np.geomspace(1, len(f), min(FREQUENCIES, len(f))).round().astype(int) - 1)
+        out["frequency"], out[f"{name}Power"] = packed(f[kept]), packed(power[kept])
+    out["level"] = float(2.0 * period * np.mean(columns["residual"] ** 2))
+    return out
+
+
+def _memory(residual: np.ndarray) -> dict[str, Any]:
+    """Autocorrelation of the residual and the bound that white noise keeps in 95 % of the lags."""
+    n = len(residual)
+    spectrum = np.abs(np.fft.rfft(residual, 2 * n)) ** 2
+    r = np.fft.irfft(spectrum)[: min(LAGS + 1, n)]
+    return {"memory": packed(r[1:] / r[0] if r[0] > 0 else 0.0 * r[1:]), "band": 1.96 / np.sqrt(n)}
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------------------------
+
+
+def _correlation(found: Saved) -> dict[str, Any]:
+    """Of the parameters that have an error bar."""
+    names = list(found.parameters)
+    kept = [i for i, e in enumerate(found.parameters.values()) if e.sd is not None]
+    matrix = found.correlation[np.ix_(kept, kept)]
+    return {"names": [names[i] for i in kept], "matrix": np.round(np.nan_to_num(matrix), 3).tolist()}
+
+
+def _convergence(found: Saved) -> dict[str, Any]:
+    history = found.document["history"]
+    final = np.array([e.value for e in found.parameters.values()])
+    scale = np.array([max(abs(e.value), abs(e.initial), 1e-12) for e in found.parameters.values()])
+    theta = np.array([[e.initial for e in found.parameters.values()], *(h["theta"] for h in history)])
+    off = (theta - final) / scale
+    return {
+        "iteration": [h["iteration"] for h in history],
+        "cost": [h["cost"] for h in history],
+        "change": [h["change"] for h in history],
+        "names": list(found.parameters),
+        "distance": np.round(off.T, 6).tolist(),
+    }
+
+
+# -- forces ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """By run and owner (a joint's reaction, a loop, a drive): its components over time."""
+    columns = [c for c in found.forces.columns if c not in ("run", "time")]
+    groups: dict[str, dict[str, str]] = {}
+    for column in columns:
+        whole, _, last = column.rpartition(".")
+        vector = last in ("x", "y", "z", "rx", "ry", "rz")
+        groups.setdefault(whole if vector else column, {})[last if vector else ""] = column
+    runs = found.forces.partition_by("run", as_dict=True, maintain_order=True)
+    most = int(np.clip(FORCE_POINTS // max(1, len(columns) * len(runs)), FEWEST_FORCE_POINTS, MOST_FORCE_POINTS))
+    out = []
+    for (run,), rows in runs.items():
+        kept = np.unique(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(int))
+        time = packed(rows["time"].to_numpy()[kept] - starts[str(run)])
+        for group, parts in sorted(groups.items(), key=lambda item: "reaction" not in item[0] and not item[0].startswith("loop.")):
+            values = {part: rows[column].to_numpy()[kept] for part, column in parts.items()}
+            if all(not np.any(v) for v in values.values()):
+                continue
+            unit = "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
+            out.append({"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}})
+    return out
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _scene(scene: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = ("fitted", "measured", "predicted")
+    total = sum(7 * len(run["time"]) * len(run["fitted"]) * sum(run[k] is not None for k in kinds) for run in scene["runs"])
+    stride = max(1, -(-total // SCENE_NUMBERS))
+    runs = []
+    for run in scene["runs"]:
+        time = np.array(run["time"])[::stride]
+        entry: dict[str, Any] = {"name": run["name"], "time": packed(time - time[0])}
+        entry |= {k: None if run[k] is None else {body: packed(np.array(rows)[::stride]) for body, rows in run[k].items()} for k in kinds}
+        entry["markers"] = {path: packed(np.array(rows)[::stride]) for path, rows in run["markers"].items()}
+        runs.append(entry)
+    return {"shapes": scene["shapes"], "runs": runs}

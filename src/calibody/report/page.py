@@ -1,0 +1,88 @@
+"""The page: template, style and scripts into one file, moved into its place as a whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from calibody.errors import CalibodyError
+from calibody.experiment import atomic
+from calibody.experiment.saved import Saved, open as open_folder
+from calibody.report.figures import figures
+from calibody.report.numbers import counted, plain
+from calibody.report.parameters import rows
+from calibody.report.verdict import verdict
+
+HERE = Path(__file__).parent / "templates"
+REPORT = "report.html"
+
+
+def write(folder: str | Path) -> Path:
+    """Write `report.html` into a run folder; gives its path."""
+    found = open_folder(folder)
+    return atomic.write_text(found.folder / REPORT, page(found))
+
+
+def page(found: Saved) -> str:
+    """The whole page as text."""
+    from jinja2 import Environment, FileSystemLoader
+
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    drawn = figures(found) if found.finished else None
+    parameters = rows(found)
+    return environment.get_template("report.html").render(
+        title=(found.document["model"] or {}).get("name") or found.folder.name,
+        found=found,
+        document=found.document,
+        verdict=verdict(found),
+        rows=parameters,
+        has_truth=any(r.truth for r in parameters),
+        has_naive=any(r.naive for r in parameters),
+        facts=_facts(found),
+        data=_json(drawn) if drawn else "null",
+        drawn=drawn,
+        plain=plain,
+        experiment=_experiment(found),
+        style=_text("style.css"),
+        scripts=[_text(name) for name in ("report.js", "replay.js")],
+        plotly=_plotly() if drawn else "",
+    )
+
+
+def _text(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON inside a script element: nothing in it may end the element."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _plotly() -> str:
+    """Plotly's bundle, out of its wheel."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise CalibodyError("The report needs plotly; install it with: pip install plotly") from None
+    return get_plotlyjs()
+
+
+def _experiment(found: Saved) -> str:
+    path = found.folder / "experiment.toml"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _facts(found: Saved) -> list[tuple[str, str]]:
+    """A few figures for the head of the page."""
+    good, total = sum(e.sd is not None for e in found.parameters.values()), len(found.parameters)
+    facts = [("parameters determined", f"{good} of {total}")]
+    fit = found.document["fit"]
+    if fit:
+        samples = sum(f["samples"] for f in fit.values())
+        runs = len(found.document["data_sha256"])
+        worst = max((f["rms_over_sd"] for f in fit.values() if f["rms_over_sd"] is not None), default=None)
+        facts += [("residuals / noise", plain(worst, 3)), (f"samples in {counted(runs, 'run')}", f"{samples:,}".replace(",", " "))]
+    facts.append(("iterations", str(found.iterations)))
+    total_seconds = found.seconds.get("total")
+    return facts + ([("time taken", f"{total_seconds:.1f} s")] if total_seconds else [])

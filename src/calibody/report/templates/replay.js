@@ -1,0 +1,322 @@
+"use strict";
+// The replay: shapes as shaded quadrilaterals, sorted by depth, on a plain canvas (no WebGL needed).
+const replay = (() => {
+  const { data, unpack, color, byId, choices } = report;
+  if (data === null) return null;
+  const canvas = byId("stage"), pen = canvas.getContext("2d"), scene = data.scene;
+  const SIDES = 14, RINGS = 4, TRAIL = 1.2;
+
+  // -- vectors ------------------------------------------------------------------------------------------------------
+
+  const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+  const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+  const minus = (a, b) => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+  const unit = (a) => { const n = Math.hypot(...a) || 1; return a.map((x) => x / n); };
+
+  function turn([w, x, y, z], p) {
+    const t = cross([x, y, z], p).map((v) => 2 * v), u = cross([x, y, z], t);
+    return [p[0] + w * t[0] + u[0], p[1] + w * t[1] + u[1], p[2] + w * t[2] + u[2]];
+  }
+
+  // -- shapes: vertices and faces around the origin, axis z -----------------------------------------------------------
+
+  function lathe(profile) { // [radius, height] from bottom to top
+    const points = [], faces = [];
+    profile.forEach(([r, h]) => { for (let i = 0; i < SIDES; i++) { const a = 2 * Math.PI * i / SIDES; points.push([r * Math.cos(a), r * Math.sin(a), h]); } });
+    for (let j = 0; j + 1 < profile.length; j++) for (let i = 0; i < SIDES; i++) {
+      const k = (i + 1) % SIDES;
+      faces.push([j * SIDES + i, j * SIDES + k, (j + 1) * SIDES + k, (j + 1) * SIDES + i]);
+    }
+    return { points, faces };
+  }
+
+  function dome(radius, height) { // a capsule of half-length `height`; a sphere for 0
+    const profile = [];
+    for (const side of [-1, 1]) for (let j = 0; j <= RINGS; j++) {
+      const a = side < 0 ? (j / RINGS - 1) * Math.PI / 2 : (j / RINGS) * Math.PI / 2;
+      if (side > 0 && j === 0 && height === 0) continue;
+      profile.push([Math.max(radius * Math.cos(a), 1e-6 * radius), side * height + radius * Math.sin(a)]);
+    }
+    return lathe(profile);
+  }
+
+  function mesh(shape, grow) {
+    const s = shape.size.map((x) => Math.max(x, 1e-6)), [a, b, c] = s;
+    if (shape.kind === "sphere") return dome(a + grow, 0);
+    if (shape.kind === "capsule") return dome(a + grow, b);
+    if (shape.kind === "cylinder") { const r = a + grow, h = b + grow; return lathe([[1e-6 * r, -h], [r, -h], [r, h], [1e-6 * r, h]]); }
+    if (shape.kind === "ellipsoid") { const m = dome(1, 0); m.points = m.points.map((p) => [p[0] * (a + grow), p[1] * (b + grow), p[2] * (c + grow)]); return m; }
+    const points = [];
+    for (const x of [-1, 1]) for (const y of [-1, 1]) for (const z of [-1, 1]) points.push([x * (a + grow), y * (b + grow), z * (c + grow)]);
+    return { points, faces: [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]] };
+  }
+
+  function placed(shape, grow) {
+    const m = mesh(shape, grow);
+    return { body: shape.body, faces: m.faces, points: m.points.map((p) => turn(shape.orientation, p).map((x, k) => x + shape.position[k])) };
+  }
+
+  function farthest(name) { // the point of a body that is drawn farthest from its origin
+    let best = [0, 0, 0];
+    for (const s of scene.shapes) if (s.body === name) {
+      const half = s.kind === "capsule" || s.kind === "cylinder" ? s.size[1] : 0;
+      for (const side of [-1, 1]) {
+        const p = turn(s.orientation, [0, 0, side * half]).map((x, k) => x + s.position[k]);
+        if (Math.hypot(...p) > Math.hypot(...best)) best = p;
+      }
+    }
+    return best;
+  }
+
+  // -- state ----------------------------------------------------------------------------------------------------------
+
+  const state = { run: scene.runs[0], time: 0, playing: false, last: 0, azimuth: 0, elevation: 0.3, zoom: 1, ghost: "measured", frame: 0 };
+  let solid = [], halo = [], extent = { centre: [0, 0, 0], radius: 1, floor: 0 }, tips = [];
+
+  const pose = (kind, body, k) => {
+    const rows = unpack(state.run[kind][body]);
+    return rows.subarray(7 * k, 7 * k + 7);
+  };
+
+  function place(p, at) {
+    const r = turn([at[3], at[4], at[5], at[6]], p);
+    return [r[0] + at[0], r[1] + at[1], r[2] + at[2]];
+  }
+
+  function blended(kind, body) { // between two frames: positions and quaternions linearly
+    const times = unpack(state.run.time);
+    let k = state.frame;
+    const a = pose(kind, body, k), next = Math.min(k + 1, times.length - 1), b = pose(kind, body, next);
+    const span = times[next] - times[k], f = span > 0 ? Math.min(1, Math.max(0, (state.time - times[k]) / span)) : 0;
+    const same = a[3] * b[3] + a[4] * b[4] + a[5] * b[5] + a[6] * b[6] < 0 ? -1 : 1;
+    const out = Array.from(a, (x, i) => x + f * ((i > 2 ? same : 1) * b[i] - x)), n = Math.hypot(out[3], out[4], out[5], out[6]) || 1;
+    for (let i = 3; i < 7; i++) out[i] /= n;
+    return out;
+  }
+
+  function measure() { // the space that the motion fills
+    const low = [1e9, 1e9, 1e9], high = [-1e9, -1e9, -1e9], count = unpack(state.run.time).length;
+    const step = Math.max(1, Math.floor(count / 60));
+    const coarse = scene.shapes.map((s) => ({ body: s.body, points: placed(s, 0).points.filter((_, i) => i % 5 === 0) }));
+    for (let k = 0; k < count; k += step) for (const s of coarse) {
+      const at = s.body in state.run.fitted ? pose("fitted", s.body, k) : [0, 0, 0, 1, 0, 0, 0];
+      for (const p of s.points) place(p, at).forEach((x, i) => { low[i] = Math.min(low[i], x); high[i] = Math.max(high[i], x); });
+    }
+    if (low[0] > high[0]) return { centre: [0, 0, 0], radius: 1, floor: -1, size: [1, 1, 1] };
+    const size = minus(high, low);
+    return { centre: low.map((x, i) => (x + high[i]) / 2), radius: Math.max(Math.hypot(...size) / 2, 1e-3), floor: low[2] - 0.02 * Math.hypot(...size), size };
+  }
+
+  function reset() {
+    extent = measure();
+    const [x, y] = extent.size || [1, 1];
+    state.azimuth = y < 0.35 * x ? -1.25 : x < 0.35 * y ? -0.3 : -0.9;
+    state.elevation = 0.28;
+    state.zoom = 1;
+  }
+
+  function choose(run) {
+    state.run = run;
+    state.time = 0;
+    const bodies = Object.keys(run.fitted);
+    solid = scene.shapes.filter((s) => s.body in run.fitted || s.body === "world").map((s) => placed(s, 0));
+    reset();
+    const grow = 0.012 * extent.radius;
+    halo = scene.shapes.filter((s) => s.body in run.fitted).map((s) => placed(s, grow));
+    tips = bodies.slice(-1).map((b) => [b, farthest(b)]);
+    const kinds = ["measured", "predicted"].filter((k) => run[k]);
+    choices(byId("against"), [...kinds, "nothing"]);
+    if (!kinds.includes(state.ghost)) state.ghost = kinds[0] || "nothing";
+    byId("against").value = state.ghost;
+    const times = unpack(run.time);
+    byId("scrub").max = times[times.length - 1];
+  }
+
+  // -- drawing ---------------------------------------------------------------------------------------------------------
+
+  function camera() {
+    const { azimuth: a, elevation: e } = state, back = [Math.cos(e) * Math.cos(a), Math.cos(e) * Math.sin(a), Math.sin(e)];
+    const right = unit(cross([0, 0, 1], back)), up = cross(back, right);
+    const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+    if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) { canvas.width = Math.round(w * ratio); canvas.height = Math.round(h * ratio); }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const distance = 3.0 * extent.radius / state.zoom, focus = 1.75 * Math.min(w, h);
+    const project = (p) => {
+      const d = minus(p, extent.centre), depth = distance - dot(d, back), s = focus / Math.max(depth, 0.05 * distance);
+      return [w / 2 + s * dot(d, right), h / 2 - s * dot(d, up), depth];
+    };
+    return { back, right, up, project, w, h, light: unit([back[0] + 0.3 * right[0] + 0.5 * up[0], back[1] + 0.3 * right[1] + 0.5 * up[1], back[2] + 0.3 * right[2] + 0.5 * up[2]]) };
+  }
+
+  function rgb(text) {
+    const n = parseInt(text.slice(1), 16);
+    return [n >> 16, (n >> 8) & 255, n & 255];
+  }
+
+  function facets(meshes, kind, view, tone, list) {
+    for (const m of meshes) {
+      const at = m.body in state.run.fitted ? blended(kind, m.body) : [0, 0, 0, 1, 0, 0, 0];
+      const paintwork = m.body in state.run.fitted ? tone : rgb(color("measured"));
+      const world = m.points.map((p) => place(p, at)), screen = world.map(view.project);
+      for (const f of m.faces) {
+        const [a, b, c, d] = f.map((i) => screen[i]);
+        if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) continue; // turned away
+        const normal = unit(cross(minus(world[f[2]], world[f[0]]), minus(world[f[3]], world[f[1]])));
+        const shade = 0.6 + 0.5 * Math.max(0, dot(normal, view.light));
+        list.push({ depth: (a[2] + b[2] + c[2] + d[2]) / 4, points: [a, b, c, d], fill: `rgb(${paintwork.map((x) => Math.min(255, Math.round(x * shade))).join(",")})` });
+      }
+    }
+  }
+
+  function paint(list) {
+    list.sort((p, q) => q.depth - p.depth);
+    for (const f of list) {
+      pen.beginPath();
+      f.points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+      pen.closePath();
+      pen.fillStyle = pen.strokeStyle = f.fill;
+      pen.fill();
+      pen.lineWidth = 0.7;
+      pen.stroke();
+    }
+  }
+
+  function line(view, points, style, width) {
+    pen.strokeStyle = style;
+    pen.lineWidth = width;
+    pen.beginPath();
+    points.map(view.project).forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+    pen.stroke();
+  }
+
+  function ground(view) {
+    const r = extent.radius, step = 10 ** Math.floor(Math.log10(r)) * (r / 10 ** Math.floor(Math.log10(r)) > 4 ? 1 : 0.5), n = Math.ceil(1.5 * r / step), [cx, cy] = extent.centre;
+    const x0 = Math.round(cx / step) * step, y0 = Math.round(cy / step) * step, z = extent.floor;
+    for (let i = -n; i <= n; i++) {
+      line(view, [[x0 + i * step, y0 - n * step, z], [x0 + i * step, y0 + n * step, z]], color("line"), 1);
+      line(view, [[x0 - n * step, y0 + i * step, z], [x0 + n * step, y0 + i * step, z]], color("line"), 1);
+    }
+    [["x", [1, 0, 0], "bad"], ["y", [0, 1, 0], "good"], ["z", [0, 0, 1], "fitted"]].forEach(([name, d, tone]) => {
+      const x = 46 + 30 * dot(d, view.right), y = view.h - 42 - 30 * dot(d, view.up);
+      pen.strokeStyle = pen.fillStyle = color(tone);
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.moveTo(46, view.h - 42);
+      pen.lineTo(x, y);
+      pen.stroke();
+      pen.font = "12px sans-serif";
+      pen.fillText(name, x + 3, y - 3);
+    });
+    pen.fillStyle = color("soft");
+    pen.font = "12px sans-serif";
+    pen.fillText(`grid ${step >= 0.01 ? step.toPrecision(1) * 1 + " m" : (1000 * step).toPrecision(1) * 1 + " mm"}`, view.w - 80, view.h - 12);
+  }
+
+  function trails(view) {
+    const times = unpack(state.run.time), first = Math.max(0, times.findIndex((t) => t >= state.time - TRAIL));
+    for (const [body, tip] of tips) for (const [kind, tone] of [[state.ghost, "ghost"], ["fitted", "fitted"]]) {
+      if (!state.run[kind]) continue;
+      const path = [];
+      for (let k = first; k <= state.frame; k++) path.push(place(tip, pose(kind, body, k)));
+      path.push(place(tip, blended(kind, body)));
+      pen.globalAlpha = 0.55;
+      line(view, path, color(tone), kind === "fitted" ? 1.6 : 3);
+      pen.globalAlpha = 1;
+    }
+  }
+
+  function markers(view) {
+    for (const [, text] of Object.entries(state.run.markers)) {
+      const rows = unpack(text), p = Array.from(rows.subarray(3 * state.frame, 3 * state.frame + 3)), [x, y] = view.project(p);
+      pen.fillStyle = color("ghost");
+      pen.beginPath();
+      pen.arc(x, y, 4.5, 0, 7);
+      pen.fill();
+    }
+  }
+
+  function draw() {
+    const times = unpack(state.run.time);
+    let k = Math.min(state.frame, times.length - 1);
+    while (k > 0 && times[k] > state.time) k--;
+    while (k + 1 < times.length && times[k + 1] <= state.time) k++;
+    state.frame = k;
+    const view = camera();
+    pen.clearRect(0, 0, view.w, view.h);
+    ground(view);
+    trails(view);
+    const ghost = [], body = [];
+    if (state.run[state.ghost]) facets(halo, state.ghost, view, rgb(color("ghost")), ghost);
+    pen.globalAlpha = 0.8;
+    paint(ghost);
+    pen.globalAlpha = 1;
+    facets(solid, "fitted", view, rgb(color("fitted")), body);
+    paint(body);
+    markers(view);
+    byId("clock").textContent = `${state.time.toFixed(2)} s`;
+    byId("scrub").value = state.time;
+  }
+
+  // -- controls ---------------------------------------------------------------------------------------------------------
+
+  function play(on) {
+    state.playing = on;
+    byId("play").textContent = on ? "❚❚" : "▶";
+    byId("play").setAttribute("aria-label", on ? "Pause" : "Play");
+    if (on) {
+      const end = Number(byId("scrub").max);
+      if (state.time >= end) state.time = 0;
+      state.last = performance.now();
+      requestAnimationFrame(tick);
+    }
+  }
+
+  function tick(now) {
+    if (!state.playing) return;
+    state.time += Number(byId("speed").value) * Math.max(0, now - state.last) / 1000;
+    state.last = now;
+    const end = Number(byId("scrub").max);
+    if (state.time >= end) { state.time = end; play(false); }
+    draw();
+    if (state.playing) requestAnimationFrame(tick);
+  }
+
+  function seek(time) {
+    state.time = Math.min(Math.max(time, 0), Number(byId("scrub").max));
+    draw();
+  }
+
+  function start() {
+    choices(byId("replay-run"), scene.runs.map((r) => r.name));
+    byId("replay-run").addEventListener("change", (e) => { play(false); choose(scene.runs.find((r) => r.name === e.target.value)); draw(); });
+    byId("play").addEventListener("click", () => play(!state.playing));
+    byId("scrub").addEventListener("input", (e) => seek(Number(e.target.value)));
+    byId("against").addEventListener("change", (e) => { state.ghost = e.target.value; byId("ghost-name").textContent = state.ghost; draw(); });
+    byId("view").addEventListener("click", () => { reset(); draw(); });
+    let held = null;
+    canvas.addEventListener("pointerdown", (e) => { held = [e.clientX, e.clientY]; canvas.setPointerCapture(e.pointerId); });
+    canvas.addEventListener("pointerup", () => (held = null));
+    canvas.addEventListener("pointermove", (e) => {
+      if (!held) return;
+      state.azimuth -= 0.008 * (e.clientX - held[0]);
+      state.elevation = Math.min(1.5, Math.max(-1.5, state.elevation + 0.008 * (e.clientY - held[1])));
+      held = [e.clientX, e.clientY];
+      draw();
+    });
+    canvas.addEventListener("wheel", (e) => { e.preventDefault(); state.zoom = Math.min(8, Math.max(0.3, state.zoom * Math.exp(-0.001 * e.deltaY))); draw(); }, { passive: false });
+    canvas.addEventListener("keydown", (e) => {
+      if (e.key === " ") play(!state.playing);
+      else if (e.key === "ArrowRight") seek(state.time + 0.05);
+      else if (e.key === "ArrowLeft") seek(state.time - 0.05);
+      else return;
+      e.preventDefault();
+    });
+    document.addEventListener("themechange", draw);
+    addEventListener("resize", draw);
+    choose(scene.runs[0]);
+    byId("ghost-name").textContent = state.ghost;
+    draw();
+  }
+  start();
+  return { state, seek, play };
+})();

@@ -1,0 +1,199 @@
+"""What was found, in plain words: one sentence per question, each with a level.
+
+good      nothing to worry about
+mind      usable, if one knows
+bad       do not use without looking into it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calibody.report.numbers import counted, listed, percent, plain
+
+if TYPE_CHECKING:
+    from calibody.experiment.saved import Saved
+
+GOOD, MIND, BAD = "good", "mind", "bad"
+LARGE = 1.2
+"""Residuals larger than this many times their noise are too large."""
+SMALL = 0.7
+NOT_WHITE = 0.01
+"""Probability (Ljung-Box) below which residuals are not white."""
+CLOSE, FAR = 0.05, 0.3
+"""Error of a free prediction relative to the motion: close below the first, far off above the second."""
+IMPOSSIBLE = "The estimates are not physically possible together"
+"""How the note of a fit begins whose estimates no mechanism can have."""
+COARSE = 0.5
+"""Discretisation error in standard deviations from which it matters."""
+
+
+@dataclass(frozen=True)
+class Item:
+    question: str
+    level: str
+    sentence: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    level: str
+    headline: str
+    items: tuple[Item, ...]
+
+
+def verdict(found: Saved) -> Verdict:
+    """The verdict on a result."""
+    items = (
+        _converged(found),
+        *_possible(found),
+        *_determined(found),
+        *_lacking(found),
+        *_residuals(found),
+        *_runs(found),
+        *_prediction(found),
+        *_mesh(found),
+        *_outliers(found),
+    )
+    if not found.finished:
+        return Verdict(BAD, "This fit is unfinished.", items[:1])
+    if not found.converged:
+        return Verdict(BAD, "The fit did not converge; do not use its numbers.", items)
+    total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
+    which = f"{'all' if good == total else good} of {counted(total, 'parameter')}" if good < total else f"all {counted(total, 'parameter')}"
+    if total == 1 and good == 1:
+        which = "the parameter"
+    worst = BAD if any(i.level == BAD for i in items) else MIND if any(i.level == MIND for i in items) else GOOD
+    said = {
+        GOOD: f"Calibrated: {which} determined, and nothing speaks against the model.",
+        MIND: f"Calibrated with reservations: {which} determined.",
+        BAD: f"Calibrated, but look into the points below before use: {which} determined.",
+    }
+    return Verdict(worst, said[worst], items)
+
+
+def _converged(found: Saved) -> Item:
+    if found.converged and found.mesh is not None:
+        mesh = f"a mesh of {plain(1e3 * found.mesh.h, 3)} ms" + (f", refined {counted(found.mesh.refinements, 'time')}" if found.mesh.refinements else "")
+        return Item("Did it converge?", GOOD, f"Yes, after {counted(found.iterations, 'iteration')} on {mesh}.")
+    return Item("Did it converge?", BAD, f"No: {found.status}")
+
+
+def _possible(found: Saved) -> Iterator[Item]:
+    impossible = [n for n in found.notes if n.startswith(IMPOSSIBLE)]
+    if impossible:
+        sentence = "No: together, the estimates belong to no mechanism. Something else was taken for an inertia; fix what is known, or give bounds."
+        yield Item("Are the numbers possible?", BAD, sentence, tuple(impossible))
+
+
+def _lacking(found: Saved) -> Iterator[Item]:
+    forces = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
+    if forces:
+        sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in forces.items())
+        sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
+        yield Item("What does the model lack?", GOOD, sentence, sizes)
+
+
+def _determined(found: Saved) -> Iterator[Item]:
+    if not found.finished:
+        return
+    question = "What do the data determine?"
+    parameters = found.parameters
+    bound = [n for n, e in parameters.items() if e.at_bound]
+    open_ = [n for n, e in parameters.items() if e.sd is None and not e.at_bound]
+    known = {n: e.sd / max(abs(e.value), 1e-300) for n, e in parameters.items() if e.sd is not None}
+    if open_:
+        details = [*found.unresolved, *(f"Determined all the same: {d.expression} = {plain(d.value, 5)} ± {plain(d.sd, 2)}." for d in found.determined)]
+        sentence = f"{counted(len(open_), 'parameter')} of {len(parameters)} cannot be told from these data: {listed(open_)}. {'Its value alone means' if len(open_) == 1 else 'Their single values mean'} nothing."
+        yield Item(question, MIND, sentence, tuple(details))
+    elif known:
+        worst = max(known, key=lambda n: known[n])
+        sentence = f"All {len(known)}: " if len(known) > 1 else ""
+        sentence += f"the least certain is {worst} (standard deviation {percent(known[worst])} of its value)." if known[worst] < 10 else "see the table."
+        yield Item(question, GOOD, sentence)
+    if bound:
+        yield Item("Is something at its limit?", MIND, f"{listed(bound)} ended at a bound and {'has' if len(bound) == 1 else 'have'} no error bar.")
+
+
+def _residuals(found: Saved) -> Iterator[Item]:
+    fit = found.document["fit"]
+    if not fit:
+        return
+    given = bool(found.document["noise"]["given"])
+    large = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE]
+    small = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
+    smoothed = any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
+    coloured = [c for c, f in fit.items() if f["whiteness"] is not None and f["whiteness"] < NOT_WHITE]
+    question = "Do the residuals look like noise?"
+    sizes = tuple(f"{c}: rms {plain(f['rms'], 3)} {f.get('unit', '')}, {plain(f['rms_over_sd'], 3)} of its noise." for c, f in fit.items())
+    if large:
+        worst = max(fit[c]["rms_over_sd"] for c in large)
+        sentence = f"No: those of {listed(large)} are up to {plain(worst, 3)} times the stated noise. The error bars were inflated; look for something the model lacks."
+        yield Item(question, BAD if worst > 3 else MIND, sentence, sizes)
+    elif smoothed:
+        yield Item(question, GOOD, "They need not: the unmodelled forces take up what the model lacks. None is larger than its noise.", sizes)
+    elif coloured:
+        sentence = f"Not quite: those of {listed(coloured)} have a memory, so something small is missing in the model. The error bars allow for it."
+        yield Item(question, MIND, sentence, sizes)
+    elif small:
+        yield Item(question, MIND, f"They are smaller than the stated noise ({listed(small)}); the error bars may be too large.", sizes)
+    else:
+        yield Item(question, GOOD, f"Yes: white, and of the size {'that was stated' if given else 'that the fit found'}.", sizes)
+
+
+def _runs(found: Saved) -> Iterator[Item]:
+    agreed = found.runs_agree
+    if agreed is not None:
+        chi2 = f"chi² between them {plain(agreed.chi2, 3)} for {counted(agreed.dof, 'degree')} of freedom"
+        if agreed.agree:
+            yield Item("Do the runs agree?", GOOD, f"Yes ({chi2}).")
+        else:
+            yield Item("Do the runs agree?", MIND, f"No ({chi2}). The error bars were inflated by the scatter between runs.")
+
+
+def _prediction(found: Saved) -> Iterator[Item]:
+    predictions = found.document["predictions"]
+    ratios, details = [], []
+    for run, p in predictions.items():
+        if p["incomplete"]:
+            details.append(f"{run}: the simulation ended early: {p['incomplete']}")
+        for channel, c in p["channels"].items():
+            if c["rms"] is not None and c["rms_of_signal"]:
+                ratios.append(c["rms"] / c["rms_of_signal"])
+                details.append(f"{run}, {channel}: rms {plain(c['rms'], 3)}, {percent(ratios[-1])} of the motion's.")
+    if not ratios or not math.isfinite(max(ratios)):
+        return
+    question, worst = "How far off is a free prediction?", max(ratios)
+    how = "Started from the first tenth of a run and then left to itself, the model departs from the measurement by"
+    if worst < CLOSE:
+        yield Item(question, GOOD, f"{how} at most {percent(worst)} of the motion (rms).", tuple(details))
+    elif worst < FAR:
+        yield Item(question, GOOD, f"{how} up to {percent(worst)} of the motion (rms).", tuple(details))
+    else:
+        sentence = f"{how} up to {percent(worst)} of the motion (rms). In a motion that amplifies small differences this is to be expected; otherwise the model lacks something."
+        yield Item(question, MIND, sentence, tuple(details))
+
+
+def _mesh(found: Saved) -> Iterator[Item]:
+    ratios = {n: e.discretisation_error / e.sd for n, e in found.parameters.items() if e.sd and e.discretisation_error is not None}
+    coarse = [n for n, r in ratios.items() if r > COARSE]
+    if coarse:
+        yield Item(
+            "Is the mesh fine enough?",
+            MIND,
+            f"Not for {listed(coarse)}: the mesh moves it by more than {COARSE:g} standard deviations; give a smaller method.h.",
+        )
+
+
+def _outliers(found: Saved) -> Iterator[Item]:
+    if found.outliers:
+        largest = max(found.outliers, key=lambda o: abs(o.deviation))
+        sentence = (
+            f"{counted(len(found.outliers), 'sample')} {'is' if len(found.outliers) == 1 else 'are'} more than five standard deviations off, the worst in {largest.channel} "
+            f"of {largest.run} at {plain(largest.time, 5)} s ({plain(abs(largest.deviation), 2)} sd). With method.robust = true they weigh less."
+        )
+        yield Item("Are there outliers?", MIND, sentence)

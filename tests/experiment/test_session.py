@@ -1,0 +1,170 @@
+"""`calibody fit`: exit codes, what it prints, interruptions at any moment, and going on from them."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from experiment.swing import EXPERIMENT, TRUTH, write
+
+import calibody as cb
+from calibody import cli, console
+from calibody.experiment.folder import Progress
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            cli.main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(caught.value.code or 0), out, err
+
+    return run
+
+
+def test_a_fit_from_a_file(run: Command, tmp_path: Path) -> None:
+    code, out, err = run("fit", write(tmp_path))
+    assert code == 0
+    assert "status: converged" in out and "body.arm.mass" in out and f"report: {tmp_path / 'swing-fit' / 'report.html'}" in out
+    assert "iteration 1: cost" in err  # no terminal: lines instead of a live table
+    saved = cb.open(tmp_path / "swing-fit")
+    assert saved.document["command"] == f"calibody fit {tmp_path / 'swing.toml'}"
+    assert {"import", "compile", "solve", "total"} <= set(saved.seconds)
+    assert (tmp_path / "swing-fit" / "report.html").is_file()
+
+
+def test_json_and_quiet(run: Command, tmp_path: Path) -> None:
+    code, out, err = run("fit", write(tmp_path), "--json", "--out", tmp_path / "a")
+    found = json.loads(out)
+    assert (code, err) == (0, "") and found["status"] == "converged" and found["folder"] == str(tmp_path / "a")
+    assert run("fit", tmp_path / "swing.toml", "--quiet", "--out", tmp_path / "b") == (0, "", "")
+    code, out, _ = run("report", tmp_path / "a", "--json")
+    assert code == 0 and json.loads(out)["report"] == str(tmp_path / "a" / "report.html")
+
+
+def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calibody.estimate import fit as module
+    from calibody.solve.gauss_newton import Settings
+
+    monkeypatch.setattr(module, "Settings", lambda **_: Settings(iterations=1))
+    code, out, err = run("fit", write(tmp_path))
+    assert code == 1 and "error: the fit did not converge: stopped after 1 iterations" in err
+    assert "status: stopped" in out and not cb.open(tmp_path / "swing-fit").converged
+    monkeypatch.undo()
+    code, out, _ = run("fit", tmp_path / "swing.toml", "--resume")
+    assert code == 0 and "status: converged" in out
+
+
+def test_the_shadow_method_is_refused(run: Command, tmp_path: Path) -> None:
+    code, _, err = run("fit", write(tmp_path, EXPERIMENT + 'name = "shadow"\n'))
+    assert code == 2 and err == 'error: method.name = "shadow" is not available yet; use "transcription", or leave it out.\n'
+
+
+def test_ctrl_c_leaves_the_best_point_and_resume_goes_on(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path)
+    run("fit", file, "--quiet", "--out", tmp_path / "whole")
+
+    def interrupted(self: object, iteration: object, progress: Progress) -> None:
+        if len(progress.history) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(console.Iterations, "__call__", interrupted)
+    code, _, err = run("fit", file)
+    assert code == 130 and f"the best point so far is in {tmp_path / 'swing-fit'}, go on with: calibody fit" in err
+    stopped = cb.open(tmp_path / "swing-fit")
+    assert not stopped.finished and stopped.iterations == 2 and stopped.parameters["body.arm.mass"].value != 0.8
+    monkeypatch.undo()
+    code, out, _ = run("fit", file, "--resume")
+    assert code == 0 and "status: converged" in out
+    same(tmp_path / "swing-fit", tmp_path / "whole")
+    assert cb.open(tmp_path / "swing-fit").parameters["body.arm.mass"].initial == 0.8  # the user's, not where it went on from
+    code, out, err = run("fit", file, "--resume")  # nothing left to do
+    assert code == 0 and "iteration" not in err
+
+
+def test_resume_refuses_another_experiment(run: Command, tmp_path: Path) -> None:
+    file = write(tmp_path)
+    code, _, err = run("fit", file, "--resume")
+    assert code == 2 and "has no result.json" in err
+    assert run("fit", file, "--quiet")[0] == 0
+    file.write_text(EXPERIMENT.replace("joint.hinge.damping", "body.arm.inertia.yy"))
+    code, _, err = run("fit", file, "--resume")
+    assert code == 2 and "was fitted with other unknowns (body.arm.inertia.yy differs)" in err
+    file.write_text(EXPERIMENT)
+    (tmp_path / "swing.csv").write_text((tmp_path / "swing.csv").read_text().replace("theta", "theta ", 1).replace("theta ", "theta", 1) + "3.01,0.0,0.0\n")
+    code, _, err = run("fit", file, "--resume")
+    assert code == 2 and 'was fitted with other data (the run "swing" differs)' in err
+
+
+def test_simulate_an_experiment(run: Command, tmp_path: Path) -> None:
+    code, out, _ = run("simulate", write(tmp_path), "--json")
+    found = json.loads(out)["runs"]["swing"]["joint.hinge.angle"]
+    assert code == 0 and found["rms"] > 0.01
+    code, out, _ = run("simulate", tmp_path / "swing.toml")
+    assert code == 0 and "swing: simulated from its start with the initial values" in out
+
+
+def same(folder: Path, whole: Path) -> None:
+    a, b = cb.open(folder), cb.open(whole)
+    assert a.converged and b.converged
+    for path in TRUTH:
+        sd = b.parameters[path].sd
+        assert sd is not None and abs(a.parameters[path].value - b.parameters[path].value) < 0.01 * sd
+
+
+# -- kill -9 -----------------------------------------------------------------------------------------------------------------------------
+
+
+def killed(file: Path, folder: Path, moment: Callable[[], bool]) -> None:
+    """A fit in a process of its own that is killed when `moment` comes (or has ended by then)."""
+    process = subprocess.Popen([sys.executable, "-m", "calibody", "fit", str(file), "--out", str(folder), "--quiet"])
+    try:
+        while process.poll() is None and not moment():
+            time.sleep(0.002)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def goes_on(run: Command, file: Path, folder: Path, whole: Path) -> None:
+    if (folder / "result.json").exists():
+        cb.open(folder)
+        assert run("fit", file, "--out", folder, "--resume", "--quiet")[0] == 0
+    else:  # killed before there was anything to keep
+        assert run("fit", file, "--out", folder, "--quiet")[0] == 0
+    same(folder, whole)
+
+
+@pytest.mark.parametrize("iterations", [0, 3])
+def test_a_killed_fit_goes_on(run: Command, tmp_path: Path, iterations: int) -> None:
+    file, folder = write(tmp_path), tmp_path / "killed"
+
+    def moment() -> bool:
+        return (folder / "result.json").exists() and cb.open(folder).iterations >= iterations
+
+    killed(file, folder, moment)
+    assert not cb.open(folder).finished
+    assert run("fit", file, "--quiet", "--out", tmp_path / "whole")[0] == 0
+    goes_on(run, file, folder, tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_twenty_random_kills(run: Command, tmp_path: Path) -> None:
+    file, chance = write(tmp_path), random.Random(5)
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-m", "calibody", "fit", str(file), "--out", str(tmp_path / "whole"), "--quiet"], check=True)
+    span = time.monotonic() - began
+    for k in range(20):
+        end = time.monotonic() + chance.uniform(0.3, 1.0) * span
+        killed(file, tmp_path / f"killed{k}", lambda end=end: time.monotonic() > end)
+        goes_on(run, file, tmp_path / f"killed{k}", tmp_path / "whole")

@@ -1,0 +1,248 @@
+"""The report: words, numbers, one file without a network, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment.swing import write as write_files
+from report.browser import Browser
+
+import calibody as cb
+from calibody import experiment
+from calibody.experiment import folder as run_folder
+from calibody.experiment.saved import Saved
+from calibody.report import figures, numbers, write
+from calibody.report.parameters import forest
+from calibody.report.verdict import BAD, GOOD, MIND, verdict
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("report")
+    what = experiment.load(write_files(base))
+    result = cb.fit(what.model(), what.runs(), what.estimate(), **what.method.options())
+    run_folder.write(result, base / "fit", what, "calibody fit swing.toml", truth={"body.arm.mass": 0.4})
+    write(base / "fit")
+    return base / "fit"
+
+
+def changed(folder: Path, **values: Any) -> Saved:
+    """The result with other entries."""
+    document = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    return Saved(folder, {**document, **values})
+
+
+# -- words -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_on_a_good_fit(folder: Path) -> None:
+    found = verdict(cb.open(folder))
+    assert found.level == GOOD and found.headline == "Calibrated: all 2 parameters determined, and nothing speaks against the model."
+    assert [i.question for i in found.items] == [
+        "Did it converge?", "What do the data determine?", "Do the residuals look like noise?", "How far off is a free prediction?",
+    ]  # fmt: skip
+
+
+def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
+    document = cb.open(folder).document
+    assert verdict(changed(folder, status="stopped after 60 iterations.")).headline == "The fit did not converge; do not use its numbers."
+    assert verdict(changed(folder, finished=False)).headline == "This fit is unfinished."
+
+    open_ = {k: {**v, "sd": None, "resolved": False} for k, v in document["parameters"].items()}
+    found = verdict(changed(folder, parameters=open_, unresolved=["Only the ratio a : b is determined."]))
+    assert found.level == MIND and found.headline == "Calibrated with reservations: 0 of 2 parameters determined."
+    item = next(i for i in found.items if i.question == "What do the data determine?")
+    assert "2 parameters of 2 cannot be told from these data: body.arm.mass and joint.hinge.damping." in item.sentence
+    assert item.details == ("Only the ratio a : b is determined.",)
+
+    impossible = "The estimates are not physically possible together: body.arm.inertia = ..."
+    found = verdict(changed(folder, notes=[impossible]))
+    assert found.level == BAD and found.headline.startswith("Calibrated, but look into the points below")
+    assert any(i.question == "Are the numbers possible?" and i.details == (impossible,) for i in found.items)
+    loose = verdict(changed(folder, noise={**document["noise"], "process": {"hinge": 0.02}}))
+    assert any(i.sentence.endswith("were estimated with the motion, at joint.hinge.") for i in loose.items)
+
+    def residual(**more: float) -> Any:
+        fit = {c: {**f, **more} for c, f in document["fit"].items()}
+        return next(i for i in verdict(changed(folder, fit=fit)).items if i.question == "Do the residuals look like noise?")
+
+    assert residual(rms_over_sd=2.0).level == MIND and "up to 2 times the stated noise" in residual(rms_over_sd=2.0).sentence
+    assert residual(rms_over_sd=20.0).level == BAD
+    assert residual(whiteness=1e-5).sentence.startswith("Not quite: those of joint.hinge.angle have a memory")
+    assert "smaller than the stated noise" in residual(rms_over_sd=0.5).sentence
+
+    split = verdict(changed(folder, runs_agree={"agree": False, "chi2": 90.0, "dof": 2, "probability": 1e-9}))
+    assert any(i.sentence.startswith("No (chi² between them 90 for 2 degrees of freedom)") for i in split.items)
+    far = {"swing": {"incomplete": None, "channels": {"joint.hinge.angle": {"rms": 1.0, "rms_of_signal": 1.0}}}}
+    assert any(i.level == MIND and "up to 100 % of the motion" in i.sentence for i in verdict(changed(folder, predictions=far)).items)
+    outlier = [{"run": "swing", "channel": "joint.hinge.angle", "time": 1.5, "deviation": -8.0}]
+    assert any("1 sample is more than five standard deviations off" in i.sentence for i in verdict(changed(folder, outliers=outlier)).items)
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "text"),
+    [
+        (1.19923, 0.00072, "1.19923 ± 0.00072"),
+        (0.00002345, 1.2e-7, "(2.345 ± 0.012)·10⁻⁵"),
+        (-12.3, 4.0, "−12.3 ± 4.0"),
+        (1234.5, 120.0, "1234 ± 120"),
+        (0.5, None, "0.5"),
+        (0.5, math.inf, "0.5"),
+        (0.0, 0.1, "0.00 ± 0.10"),
+    ],
+)
+def test_numbers_have_the_digits_of_their_error_bar(value: float, sd: float | None, text: str) -> None:
+    assert numbers.quantity(value, sd) == text
+
+
+def test_plain_numbers() -> None:
+    assert [numbers.plain(x) for x in (None, math.inf, -math.inf, 0.0, 1234.56, 1.5e-7)] == ["–", "∞", "−∞", "0", "1235", "1.5·10⁻⁷"]
+    assert [numbers.percent(x) for x in (0.5, 0.0123, 1e-6, math.nan)] == ["50 %", "1.2 %", "0.0001 %", "–"]
+    assert numbers.listed(["a"]) == "a" and numbers.listed(list("abc")) == "a, b and c" and numbers.listed(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+
+
+def test_the_forest_plot_stays_inside_its_frame(folder: Path) -> None:
+    e = cb.open(folder).parameters["joint.hinge.damping"]
+    for case in (e, dataclasses.replace(e, sd=None), dataclasses.replace(e, value=e.initial, sd=0.0), dataclasses.replace(e, upper=1e9, sd=5.0)):
+        svg = forest(case, 0.02)
+        places = [float(x) for x in re.findall(r'(?:cx|x1|x2)="([-\d.]+)"', svg)]
+        assert all(0.0 <= x <= 200.0 for x in places) and "nan" not in svg
+    assert 'class="open"' in forest(dataclasses.replace(e, sd=None), None) and 'class="interval"' in forest(e, None)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_thinning_keeps_the_spikes() -> None:
+    residual = np.random.default_rng(1).normal(size=100_000)
+    residual[[777, 50_001]] = 60.0, -70.0
+    kept = figures.thinned(residual, 2000)
+    assert len(kept) <= 2000 and {777, 50_001} <= set(kept.tolist()) and np.all(np.diff(kept) > 0)
+    assert len(figures.thinned(residual[:100], 2000)) == 100
+
+
+def test_a_minute_at_a_kilohertz_stays_small(folder: Path) -> None:
+    """Seven channels of 60 000 samples each, and as many nodes with the forces of seven joints."""
+    import polars as pl
+
+    n, chance = 60_000, np.random.default_rng(2)
+    t, names = np.arange(n) / 1000.0, [f"joint.j{k}.angle" for k in range(7)]
+    x = chance.normal(size=n)
+    columns = {name: x for name in ("measured", "fitted", "predicted", "residual", "weight")}
+    channels = pl.concat([pl.DataFrame({"run": ["swing"] * n, "channel": [c] * n, "time": t, **columns}) for c in names])
+    forces = pl.DataFrame({"run": ["swing"] * n, "time": t} | {f"joint.j{k}.reaction.{q}.{c}": x for k in range(7) for q in ("force", "torque") for c in "xyz"})
+    poses = {f"body{k}": chance.normal(size=(1800, 7)).tolist() for k in range(7)}
+    scene = {
+        "shapes": [],
+        "runs": [{"name": "swing", "time": np.linspace(0, 60, 1800).tolist(), "fitted": poses, "measured": poses, "predicted": poses, "markers": {}}],
+    }
+    fit = next(iter(cb.open(folder).document["fit"].values()))
+    saved = changed(folder, fit={c: fit for c in names})
+    vars(saved).update(channels=channels, forces=forces, scene=scene)
+    from calibody.report.page import page
+
+    assert len(page(saved)) < 8_000_000
+
+
+def test_the_page_is_one_file(folder: Path) -> None:
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    head = text[: text.index('<script id="data"')] + text[text.rindex("</script>") :]
+    assert not re.search(r'(?:src|href)="(?!#|data:)', head)
+    assert "calibody fit swing.toml" in text and cb.open(folder).document["data_sha256"]["swing"] in text
+
+
+def test_names_from_files_cannot_break_the_page(folder: Path) -> None:
+    from calibody.report.page import page
+
+    evil = "</script><script>alert(1)</script>"
+    document = cb.open(folder).document
+    text = page(changed(folder, notes=[evil], model={"name": evil, "file": None}, parameters={f"{k}{evil}": v for k, v in document["parameters"].items()}))
+    assert evil not in text and "&lt;/script&gt;" in text
+
+
+def test_an_unfinished_fit_has_a_report_too(folder: Path, tmp_path: Path) -> None:
+    document = {**cb.open(folder).document, "finished": False, "status": "unfinished: stopped after iteration 2.", "fit": {}, "correlation": None, "mesh": None}
+    (tmp_path / "result.json").write_text(json.dumps(document), encoding="utf-8")
+    text = write(tmp_path).read_text(encoding="utf-8")
+    assert "This fit is unfinished." in text and "No: unfinished: stopped after iteration 2." in text and "plotly" not in text
+
+
+# -- in a browser --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    try:
+        browser.open(folder / "report.html")
+        yield browser
+    finally:
+        browser.close()
+
+
+def test_it_loads_offline_without_complaints(browser: Browser, tmp_path: Path) -> None:
+    sections = browser.run("[...document.querySelectorAll('section')].map(s => s.id)")
+    assert sections == ["verdict", "parameters", "replay", "series", "residuals", "forces", "convergence", "origin"]
+    assert browser.run("document.querySelectorAll('.plot .main-svg').length") > 6
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    pictures = {s: browser.screenshot(tmp_path / f"{s}.png", f"#{s}") for s in sections}
+    assert all(len(p) > 3000 for p in pictures.values())
+    assert browser.problems == []
+
+
+def test_the_replay_moves(browser: Browser, tmp_path: Path) -> None:
+    browser.run("replay.seek(0)")
+    before = browser.screenshot(tmp_path / "a.png", "#stage")
+    browser.run("document.getElementById('play').click()")
+    browser.until("replay.state.time > 0.3")
+    browser.run("document.getElementById('play').click()")
+    assert browser.run("replay.state.playing") is False
+    assert browser.screenshot(tmp_path / "b.png", "#stage") != before
+    browser.run("(() => { const s = document.getElementById('scrub'); s.value = 2; s.dispatchEvent(new Event('input')); })()")
+    assert browser.run("replay.state.time") == pytest.approx(2.0, abs=0.01)
+    assert browser.run("document.getElementById('clock').textContent") == "2.00 s"
+    browser.run("document.getElementById('stage').scrollIntoView({behavior: 'instant', block: 'center'})")
+    box = browser.run("(() => { const r = document.getElementById('stage').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+    azimuth = browser.run("replay.state.azimuth")
+    browser.drag((box[0], box[1]), (box[0] + 80, box[1]))
+    assert browser.run("replay.state.azimuth") < azimuth - 0.3
+    assert browser.problems == []
+
+
+def test_the_plots_zoom(browser: Browser) -> None:
+    browser.run("document.getElementById('series-plot').scrollIntoView({behavior: 'instant', block: 'center'})")
+    area = "document.querySelector('#series-plot .nsewdrag').getBoundingClientRect()"
+    x, y, w, h = browser.run(f"(() => {{ const r = {area}; return [r.x, r.y, r.width, r.height]; }})()")
+    before = browser.run("document.getElementById('series-plot').layout.xaxis.range.map(Number)")
+    browser.drag((x + 0.3 * w, y + 0.3 * h), (x + 0.6 * w, y + 0.7 * h))
+    browser.until(f"document.getElementById('series-plot').layout.xaxis.range[0] > {before[0] + 0.2}")
+    after = browser.run("document.getElementById('series-plot').layout.xaxis.range.map(Number)")
+    assert after[1] - after[0] < 0.5 * (before[1] - before[0])
+    assert browser.problems == []
+
+
+def test_light_and_dark(browser: Browser, tmp_path: Path) -> None:
+    light = browser.run("document.documentElement.dataset.theme")
+    paper = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.run("document.getElementById('theme').click()")
+    assert browser.run("document.documentElement.dataset.theme") != light
+    assert browser.run("getComputedStyle(document.body).backgroundColor") != paper
+    browser.screenshot(tmp_path / "dark.png", "#series")
+    browser.run("document.getElementById('theme').click()")
+    assert browser.problems == []
+
+
+def test_it_prints(browser: Browser) -> None:
+    import base64
+
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
+    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
+    assert browser.problems == []
