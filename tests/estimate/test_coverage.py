@@ -68,7 +68,7 @@ def test_correlated_noise_100_seeds() -> None:
             noise[k] = a * noise[k - 1] + np.sqrt(1 - a * a) * white[k]
         result = cb.fit(pendulum(), recording(motion, sd * noise[200:], sd), UNKNOWN, h=H)
         robust.append(z_scores(result, TRUTH))
-        naive.append([(result.parameters[p].value - v) / result.parameters[p].sd_naive for p, v in TRUTH.items()])
+        naive.append([(e.value - v) / e.sd_naive for e, v in ((result.parameters[p], v) for p, v in TRUTH.items()) if e.sd_naive])
     covered, naively = (np.abs(robust) <= 1.96).sum(axis=0), (np.abs(naive) <= 1.96).sum(axis=0)
     assert (covered >= 85).all(), covered
     assert naively.min() < 80 and (naively < covered).all(), naively
@@ -96,7 +96,7 @@ def fourbar() -> cb.Model:
         cb.Body("coupler", parent="crank", position=(0.1, 0, 0), mass=0.5, com=(0.15, 0, 0), inertia=(4e-3, 4e-3, 4e-3)),
         cb.Body("rocker", position=(0.3, 0, 0), mass=0.4, com=(0, 0, 0.1), inertia=(2e-3, 2e-3, 2e-3)),
     ]
-    joints = [cb.Joint(n, b, axis=(0, 1, 0), damping=d) for n, b, d in (("a", "crank", 0.002), ("b", "coupler", 0.0), ("c", "rocker", 0.0))]
+    joints = [cb.Joint(n, b, axis=(0, 1, 0), damping=d) for n, b, d in (("a", "crank", 0.02), ("b", "coupler", 0.0), ("c", "rocker", 0.0))]
     loop = cb.Loop("close", "point", body1="coupler", body2="rocker", anchor1=(0.3, 0, 0), anchor2=(0, 0, 0.2))
     return cb.Model("fourbar", bodies=bodies, joints=joints, loops=[loop], actuators=[cb.Actuator("motor", "a")])
 
@@ -104,14 +104,14 @@ def fourbar() -> cb.Model:
 @pytest.mark.parametrize("half", [0, 1])
 def test_closed_fourbar_100_seeds(half: int) -> None:
     """In `free`: parameters, a reaction force and a state (in two halves of 50 seeds)."""
-    model, sd, h = fourbar(), 1e-3, 0.02
-    times = np.arange(0.0, 1.24, h)
+    model, sd, h = fourbar(), 1e-3, 0.01
+    times = np.arange(0.0, 0.84, h)
     drive = cb.Signal(times, 0.6 * np.sin(6 * times))
-    motion = cb.simulate(model, 1.2, h, {"joint.a.angle": 0.3}, {"actuator.motor": drive}, coordinates="free")
-    truth = {"body.coupler.mass": 0.5, "joint.a.damping": 0.002}
+    motion = cb.simulate(model, 0.8, h, {"joint.a.angle": 0.3}, {"actuator.motor": drive}, coordinates="free")
+    truth = {"body.coupler.mass": 0.5, "joint.a.damping": 0.02}
     unknowns = {p: cb.Unknown(1.2 * v) for p, v in truth.items()}
     z = []
-    k, force, state = 30, "joint.c.reaction.force.z", "joint.c.angle"
+    k, force, state = 40, "joint.c.reaction.force.z", "joint.c.angle"
     for seed in range(50 * half, 50 * half + 50):
         rng = np.random.default_rng(seed)
         observed = tuple(cb.Observation(f"joint.{j}.angle", motion.time, motion[f"joint.{j}.angle"] + sd * rng.normal(size=len(motion.time)), sd) for j in "ac")

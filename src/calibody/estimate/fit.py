@@ -30,7 +30,7 @@ from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
-"""Rates below which dry friction is viscous, in units of the rms joint rate: the last at once, or one after the other where that fails."""
+"""Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
 MOVES = 0.3
 """The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
 MAXIMAL_REFINEMENTS = 4
@@ -152,17 +152,17 @@ class _Fit:
                 run.active, run.typical, run.weights = old.active, old.typical, old.weights
             x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, coarse.solution.x, strict=True)]
             problem.slope = coarse.problem.slope
-        rate = self._rms_rate(problem, x, theta)
+        rates = self._rms_rates(problem, x, theta)
         noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
         rough = noisy or bool(self.hypers) or self.robust
-        sharp = FRICTION_STAGES[-1] * rate if self.friction else rate
+        sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
         tolerance = 0.03 if rough else 1e-4
         _sharpen(runs, sharp)
         staged = self.friction and coarse is None
         solution = minimise(problem, x, theta, Settings(iterations=40 if staged else 60, tolerance=tolerance), self._note)
         if staged and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
-                _sharpen(runs, stage * rate)
+                _sharpen(runs, stage * rates)
                 smooth = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
                 x, theta = smooth.x, smooth.theta
             _sharpen(runs, sharp)
@@ -229,14 +229,15 @@ class _Fit:
         for k, (joint, _) in enumerate(run.disturbed):
             run.noise.density[joint] = max(run.noise.density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
 
-    def _rms_rate(self, problem: Transcription, x: list[States], theta: np.ndarray) -> float:
-        """Of all joints over all runs [rad/s, m/s]."""
+    def _rms_rates(self, problem: Transcription, x: list[States], theta: np.ndarray) -> np.ndarray:
+        """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
         squares = []
         for r, states in enumerate(x):
             model, numbers, _ = problem.model_of(r, theta)
             _, frames = problem.frames(r, states, model, numbers)
-            squares.append(float(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2)) if frames.s.size else 0.0)
-        return max(float(np.sqrt(np.mean(squares))), 1e-6)
+            squares.append(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2, axis=1))
+        rates = np.sqrt(np.mean(squares, axis=0))
+        return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
 
     # -- result ------------------------------------------------------------------------------------------------------------------
 
@@ -330,10 +331,10 @@ class _Fit:
         return tuple(notes)
 
 
-def _sharpen(runs: Sequence[Run], delta: float) -> None:
-    """The rate below which dry friction is viscous, in all runs."""
+def _sharpen(runs: Sequence[Run], deltas: np.ndarray) -> None:
+    """The rates below which dry friction is viscous, in all runs; balls take the mean."""
     for run in runs:
-        run.delta = delta
+        run.deltas, run.delta = deltas, float(np.mean(deltas)) if len(deltas) else 1.0
 
 
 def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:

@@ -49,6 +49,6 @@ def foresee(
     problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
     theta = np.array([e.initial for e in unknowns])
     x = [worker._begin(problem, r, theta) for r in range(len(cut))]
-    _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rate(problem, x, theta))
+    _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     return identifiability.analyse(taken.information, [e.name for e in unknowns], theta, problem.scale, np.zeros(len(theta), dtype=bool), 1.0)

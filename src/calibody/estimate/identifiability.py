@@ -16,6 +16,8 @@ import numpy as np
 
 WEAK = 1e-10
 SHARE = 0.01
+HIDDEN = 3.0
+"""A parameter also counts as unresolved if the weak directions, small as its share in them is, would more than double its error bar."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,10 @@ def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, sc
     mu, vectors = np.linalg.eigh(information[np.ix_(free, free)] * S[:, None] * S[None, :])
     weak = (mu < WEAK * max(mu.max(), 0.0)) | (mu * 1.0 < factor)  # sd = sqrt(factor/mu) > 1
     share = (vectors[:, weak] ** 2).sum(1)
-    resolved[free] = share <= SHARE
     strong = ~weak
+    lost = (vectors[:, weak] ** 2 / np.maximum(mu[weak], WEAK * mu.max())).sum(1)
+    kept = (vectors[:, strong] ** 2 / mu[strong]).sum(1)
+    resolved[free] = (share <= SHARE) & (lost <= HIDDEN * kept)
     inverse = (vectors[:, strong] / mu[strong]) @ vectors[:, strong].T
     covariance[np.ix_(free, free)] = factor * inverse * S[:, None] * S[None, :]
     out = Identifiability(resolved, covariance, (), (), free, vectors[:, weak])

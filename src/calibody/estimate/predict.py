@@ -101,7 +101,7 @@ def predict(result: Result, recording: Recording, window: float | None = None) -
     first = as_motion(problem.runs[0], model, numbers, begun.states[0])
     h = recording.duration / max(1, round(recording.duration / result.mesh.h))
     drive = {d.channel: replace(d.signal, times=d.signal.times - recording.start) for d in recording.drives}
-    stepper = Variational(friction_rate=problem.runs[0].delta)
+    stepper = Variational(friction_rate=min(begun.friction_rate.values(), default=problem.runs[0].delta))
     incomplete = None
     try:
         simulated = simulate(model, recording.duration, h, _initial(first), drive, stepper, problem.runs[0].structure.coordinates)

@@ -132,6 +132,15 @@ class Result:
     def converged(self) -> bool:
         return self.status == "converged"
 
+    @property
+    def friction_rate(self) -> dict[str, float]:
+        """The rate of each joint with dry friction below which that was taken as viscous [rad/s, m/s]."""
+        run = self.problem.runs[0]
+        joints = [(c.joint, run.structure.model.joint(c.joint)) for c in run.structure.scalar_coordinates]
+        rubbed = {p.path.split(".")[1] for e in self.problem.entries for p in e.places if p.path.endswith((".friction", ".stribeck"))}
+        rates = np.full(len(joints), run.delta) if run.deltas is None else run.deltas
+        return {n: float(d) for (n, j), d in zip(joints, rates, strict=True) if j.friction > 0.0 or j.stribeck > 0.0 or n in rubbed}
+
     def _run(self, run: str | int) -> int:
         names = [r.name for r in self.recordings]
         if isinstance(run, int):

@@ -73,6 +73,8 @@ class Run:
 
     def __init__(self, structure: Structure, recording: Recording, h: float, delta: float, noise: Noise) -> None:
         self.structure, self.recording, self.delta, self.noise = structure, recording, delta, noise
+        self.deltas: np.ndarray | None = None
+        """Rates below which dry friction is viscous, one per scalar coordinate; None: `delta` for all."""
         duration = recording.end - recording.start
         self.K = max(4, round(duration / h)) + 1
         self.h = duration / (self.K - 1)
@@ -198,7 +200,7 @@ class Run:
         if len(self.disturbed):
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             unmodelled[[dof for _, dof in self.disturbed], 1:-1] = self.process_sd()[:, None] * z
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, unmodelled)
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled)
 
     def move(self, motion: States, d: np.ndarray) -> States:
         s = self.structure

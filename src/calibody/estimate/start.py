@@ -9,14 +9,16 @@ at the angular frequency w the data weigh 1/(sd^2 dt) per second and the smoothn
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
 from calibody.estimate.robust import REWEIGHTINGS, weights
-from calibody.estimate.run import Run, States, still
+from calibody.estimate.run import Data, Run, States, still
 from calibody.mechanics import assembly, host
-from calibody.mechanics.kinematics import difference
+from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
@@ -24,6 +26,12 @@ from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
 from calibody.steppers.base import Start
 from calibody.steppers.start import free_start
 
+WALKED = 400
+"""Instants at which the first motion is found one after the other."""
+TETHER = 30.0
+"""How far [rad, m per unit of a channel] a coordinate that nobody observes is let go from one instant to the next."""
+FIRST, NEXT = 60, 8
+"""Most steps for the first instant, and for each of the others."""
 CUTOFF = 10.0
 """Hz: what is faster in the recordings of mechanisms is mostly noise (seed 000, section 4.4 uses the same)."""
 
@@ -89,12 +97,55 @@ class Smoothing(AbstractProblem):
 def first_motion(run: Run, model: Model, numbers: Numbers, robust: bool = False) -> States:
     """Coordinates of all nodes; multipliers and noise zero. `robust` weighs outliers down."""
     spline = Smoothing(run, model, numbers)
-    states = still(run, resting(run.structure, model))
+    direct = run.structure.coordinates == TREE and not run.active.any() and all(d.channel.kind == "joint" for d in run.data)
+    states = still(run, resting(run.structure, model)) if direct else walked(run, model)
     solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
     for _ in range(REWEIGHTINGS if robust else 0):
         spline.reweigh(solution.x)
         solution = minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
     return solution.x
+
+
+def walked(run: Run, model: Model) -> States:
+    """Inverse kinematics node after node, each from the one before: turns are counted and loops stay on their branch.
+
+    At at most `WALKED` instants, in joint coordinates: `minimise |o(q) - y|^2 + |q - before|^2/TETHER^2` subject to closed loops.
+    """
+    rigid = model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance}, check=False)
+    tree = Structure.build(rigid, TREE)
+    numbers = Numbers.of(tree)
+    picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
+    data = [d for d in run.data if d.channel.quantity != "rate"]
+    targets = [np.interp(run.times[picked], d.times, lowpass(d)) for d in data]
+    q = resting(tree, rigid)
+    nodes = []
+    for k in range(len(picked)):
+        for _ in range(FIRST if k == 0 else NEXT):
+            c = host.configuration(tree, numbers, q)
+            rows = [observe.at_nodes(tree, rigid, c.frames, d.channel) for d in data]
+            J = np.zeros((len(data), tree.nv))
+            for row, node in zip(J, rows, strict=True):
+                row[node.dofs] = node.gradient[:, 0]
+            miss = np.array([y[k] - node.value[0] for y, node in zip(targets, rows, strict=True)])
+            H = J.T @ J + np.eye(tree.nv) / TETHER**2
+            K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
+            d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
+            q = retract(tree, q[:, None], (d * min(1.0, 0.5 / max(float(np.abs(d).max()), 1e-300)))[:, None])[:, 0]
+            if float(np.abs(d).max()) < 1e-4:
+                break
+        nodes.append(q if run.structure.coordinates == TREE else free_start(tree, run.structure, numbers, Start(q, np.zeros(tree.nv), q)).q)
+    found = np.stack(nodes, axis=1)
+    where = np.clip(np.searchsorted(picked, np.arange(run.K), side="right") - 1, 0, len(picked) - 2)
+    part = (np.arange(run.K) - picked[where]) / (picked[where + 1] - picked[where])
+    step = difference(run.structure, found[:, where + 1], found[:, where])
+    return replace(still(run, found[:, 0]), q=retract(run.structure, found[:, where], part * step))
+
+
+def lowpass(d: Data) -> np.ndarray:
+    """A channel's samples without what single outliers add: the median of five."""
+    from scipy.ndimage import median_filter
+
+    return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
 
 
 def resting(structure: Structure, model: Model) -> np.ndarray:

@@ -25,8 +25,14 @@ class Point:
     """Rate below which dry friction is viscous [rad/s, m/s]."""
     turns: np.ndarray | None = None
     """(scalar coordinates, K) whole turns of hinges in `free`, [rad]; None: counted along the nodes from zero."""
+    deltas: np.ndarray | None = None
+    """(scalar coordinates,) their own `delta` each; None: the common one."""
     unmodelled: np.ndarray | None = None
     """(tree velocities, K) joint forces `w` that act at the nodes, beside everything the model knows [N, N m]; None: zero."""
+
+    def friction_rates(self, count: int) -> np.ndarray:
+        """`delta` of every scalar coordinate."""
+        return np.full(count, self.delta) if self.deltas is None else self.deltas
 
 
 @dataclass
