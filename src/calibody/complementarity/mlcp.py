@@ -64,7 +64,7 @@ def eliminate(S: Any, b: Any, free: int, block: int = BLOCK) -> tuple[Any, int]:
         below = jnp.where((index >= first + block)[:, None], column, 0.0)
         return jax.lax.dynamic_update_slice(T - below @ scaled, scaled, (first, 0))
 
-    return jax.lax.fori_loop(0, width // block, eliminated, T), width
+    return (jax.lax.fori_loop(0, width // block, eliminated, T) if width else T), width
 
 
 def substitute(T: Any, width: int, free: int, z_B: Any, block: int = BLOCK) -> Any:
@@ -79,7 +79,7 @@ def substitute(T: Any, width: int, free: int, z_B: Any, block: int = BLOCK) -> A
         later = jnp.where(index >= first + block, z, 0.0)
         return jax.lax.dynamic_update_slice(z, rows[:, N] - rows[:, :N] @ later, (first,))
 
-    return jax.lax.fori_loop(0, width // block, known, z)[:free]
+    return (jax.lax.fori_loop(0, width // block, known, z) if width else z)[:free]
 
 
 def solve_symmetric(S: Any, b: Any, free: int, block: int = BLOCK, guess: Any = None) -> Solution:

@@ -15,8 +15,11 @@ from calibody.complementarity import lcp
 from calibody.errors import SimulationError
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
-from calibody.steppers import spook_step
+from calibody.spatial import algebra as al
+from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
+from calibody.steppers.motion import Motion
+from calibody.steppers.spook_inverse import Forces
 from calibody.steppers.spook_rows import Rows, Values, moving
 from calibody.steppers.step import PIECE, piece
 
@@ -71,8 +74,10 @@ class Spook(AbstractStepper):
         rows = Rows.of(structure, numbers)
         values = self.values(rows, numbers)
         compiled = spook_step.compiled(rows)
-        state = spook_step.State(start.q, velocities(structure, numbers, values, start), start.s, np.zeros(rows.complementary, dtype=bool))
         n = applied.shape[1]
+        v = velocities(structure, numbers, values, start)
+        axes = compiled.pieces(values, start.q, v, start.s, np.zeros(len(control)), np.zeros(len(applied))).axes
+        state = spook_step.State(start.q, v, start.s, np.asarray(axes) @ v, np.zeros(rows.complementary, dtype=bool))
         nodes, forces = [start.q[None]], []
         pivots, failure = 0, None
         for first in range(0, n, PIECE):
@@ -95,22 +100,47 @@ class Spook(AbstractStepper):
     ) -> str:
         rows = compiled.step.rows
         fastest = _fastest(rows.structure, np.asarray(state.v))
+        springs = "; springs are explicit here and need h < 2 sqrt(mass/stiffness)" if _has_springs(rows.structure) else ""
         if status == spook_step.TURNED:
-            return f"At t = {time:.6g} s {fastest} turns by more than 1 rad in one step of {h:g} s; try a step of {h / 4:g} s."
+            return f"At t = {time:.6g} s {fastest} turns by more than 1 rad in one step of {h:g} s; try a step of {h / 4:g} s{springs}."
         if status == spook_step.NOT_FINITE:
-            return (
-                f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; springs are explicit here and need "
-                f"h < 2 sqrt(mass/stiffness), try a step of {h / 4:g} s."
-            )
-        pieces = compiled.pieces(values, state.q, state.v, state.s, u, applied)
-        problem = compiled.problem(values, pieces, state.v, h)
-        free = rows.free
-        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.b)[free:]))]
-        why = lcp.SENTENCES[lcp.RAY] if status == spook_step.NO_SOLUTION else ""
-        return (
-            f"At t = {time:.6g} s dry friction at joint.{joint} has no solution ({why.split(':')[0]}); "
-            "lower its friction coefficient, or give the joint more compliance."
+            return f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; try a step of {h / 4:g} s{springs}."
+        problem = compiled.problem(values, compiled.pieces(values, state.q, state.v, state.s, u, applied), state, h)
+        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.b)[rows.free :]))]
+        why = lcp.SENTENCES[int(compiled.step.solve(problem, state.active).status)].split(":")[0].rstrip(".")
+        return f"At t = {time:.6g} s the dry friction of joint.{joint} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
+
+    def inverse_dynamics(self, motion: Motion) -> Forces:
+        """What a motion (of any stepper, in `free` coordinates) needs beyond the model's own forces, as this stepper would have to exert it."""
+        structure, numbers = motion.structure, motion.numbers
+        if structure.coordinates != FREE:
+            raise SimulationError('The inverse dynamics of this stepper needs the pose of every body; simulate with coordinates="free" first.')
+        rows = Rows.of(structure, numbers)
+        if rows.dry and self.slip == 0.0:
+            raise SimulationError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")
+        values = self.values(rows, numbers)
+        units = moving(structure)
+        v = step_velocities(structure, values, motion.q, motion.h)
+        wrench, reactions, friction = spook_inverse.forces(
+            spook_step.Step(rows), values, motion.q, motion.frames.s, v, motion.control, motion.applied, motion.h
         )
+        unexplained = np.asarray(wrench).T.reshape(len(units), 6, -1)
+        owners = tuple(d.joint for d in rows.dry for _ in d.axes)
+        return Forces(unexplained, np.asarray(reactions).T, np.asarray(friction).T, tuple(structure.units[i].body.name for i in units), owners)
+
+
+def step_velocities(structure: Structure, values: Values, q: np.ndarray, h: float) -> np.ndarray:
+    """(nv, K - 1): the velocities that take the stepper from node to node: of the centres of mass, and `log(R_(k+1) R_k')/h`."""
+    out = np.zeros((structure.nv, q.shape[1] - 1))
+    for k, i in enumerate(moving(structure)):
+        at, to = int(structure.q_start[i]), int(structure.v_start[i])
+        e = tuple(q[at + 3 + j] for j in range(4))
+        centre = q[at : at + 3] + np.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com[:, k, None])))  # type: ignore[arg-type]
+        out[to : to + 3] = np.diff(centre, axis=1) / h
+        before, after = (tuple(x[nodes] for x in e) for nodes in (slice(0, -1), slice(1, None)))
+        turn = al.quaternion_product(after, al.quaternion_conjugate(before))  # type: ignore[arg-type]
+        out[to + 3 : to + 6] = np.stack(al.quaternion_log(turn)) / h
+    return out
 
 
 def velocities(structure: Structure, numbers: Numbers, values: Values, start: Start) -> np.ndarray:
@@ -126,6 +156,13 @@ def velocities(structure: Structure, numbers: Numbers, values: Values, start: St
     return out
 
 
+def _has_springs(structure: Structure) -> bool:
+    model = structure.model
+    return bool(model.springs or model.bushings or any(j.stiffness for j in model.joints) or any(a.stiffness for a in model.actuators))
+
+
 def _fastest(structure: Structure, v: np.ndarray) -> str:
+    """The joint (else the body) whose body has the largest velocity."""
     speed = np.nan_to_num(np.abs(v), nan=np.inf)
-    return structure.dof_name(int(np.argmax(speed))) if speed.size else "the mechanism"
+    unit = structure.units[structure.dof_unit[int(np.argmax(speed))]]
+    return f"body.{unit.body.name} (joint.{unit.joint.name})" if unit.joint is not None else f"body.{unit.body.name}"

@@ -68,6 +68,12 @@ class Rows:
         return cls(structure, np.flatnonzero(damping > 0.0), np.flatnonzero(armature > 0.0), tuple(dry))
 
     @cached_property
+    def hinge(self) -> np.ndarray:
+        """(axis rows,) True for the coordinates of hinges."""
+        balls = 3 * len(self.structure.ball_coordinates)
+        return np.array([*(c.rotational for c in self.structure.scalar_coordinates), *[False] * balls], dtype=bool)
+
+    @cached_property
     def loaded(self) -> np.ndarray:
         """Constraint rows of joints with load-dependent friction, joint by joint."""
         return np.array([r for d in self.dry for r in d.rows], dtype=np.int64)

@@ -55,6 +55,8 @@ class State(NamedTuple):
     """(nv,) per moving body: velocity of its centre of mass, angular velocity; world axes."""
     s: Any
     """(scalar coordinates,) unwrapped."""
+    rate: Any
+    """(axis rows,) `N v` with the axes of the step before: what the shafts turn at."""
     active: Any
     """(complementary rows,) active set of the step before."""
 
@@ -136,11 +138,17 @@ class Step:
         upper, lower = jnp.concatenate([zero, eye], axis=2), jnp.concatenate([eye, cross], axis=2)
         return jnp.concatenate([upper, lower]).reshape(6, -1)
 
+    def momentum(self, values: Values, R: Any, v: Any) -> Any:
+        """`M v`."""
+        split = v.reshape(-1, 6)
+        angular = jnp.einsum("ijk,jlk,mlk,km->ki", R, values.inertia, R, split[:, 3:])
+        return jnp.concatenate([values.mass[:, None] * split[:, :3], angular], axis=1).reshape(-1)
+
     def _bodies(self, values: Values, R: Any, v: Any) -> Any:
         """Gravity and the gyroscopic torque."""
-        omega = v.reshape(-1, 6)[:, 3:]
-        momentum = jnp.einsum("ijk,jlk,mlk,km->ki", R, values.inertia, R, omega)
-        return jnp.concatenate([values.mass[:, None] * values.base.gravity, -jnp.cross(omega, momentum)], axis=1).reshape(-1)
+        angular = self.momentum(values, R, v).reshape(-1, 6)[:, 3:]
+        weight = values.mass[:, None] * values.base.gravity
+        return jnp.concatenate([weight, -jnp.cross(v.reshape(-1, 6)[:, 3:], angular)], axis=1).reshape(-1)
 
     def _drive(self, values: Values, s: Any, u: Any, applied: Any) -> Any:
         """(axis rows,) actuators (their damping is a viscous row) and applied joint forces."""
@@ -192,7 +200,7 @@ class Step:
     def over_mass(self, values: Values, R: Any, rows: Any) -> Any:
         """`rows M^-1`, (rows, nv)."""
         inverse = jnp.einsum("ijk,jlk,mlk->kim", R, values.inverse, R)
-        split = rows.reshape(rows.shape[0], -1, 6)
+        split = rows.reshape(rows.shape[0], len(self.units), 6)
         linear, angular = split[..., :3] / values.mass[:, None], jnp.einsum("rki,kim->rkm", split[..., 3:], inverse)
         return jnp.concatenate([linear, angular], axis=2).reshape(rows.shape)
 
@@ -202,15 +210,20 @@ class Step:
         Y = 1.0 / (1.0 + 4.0 * tau / h)
         return Y, 4.0 / (h * h) * eps * Y
 
-    def free_rows(self, values: Values, p: Pieces, v: Any, h: Any) -> tuple[Any, Any, Any]:
-        """A, the diagonal of S_A, and a."""
+    def free_rows(self, values: Values, p: Pieces, v: Any, rate: Any, h: Any) -> tuple[Any, Any, Any]:
+        """A, the diagonal of S_A, and a. `rate` is `N v` with the axes of the step before.
+
+        A shaft resists the change of its rate, `d(N v)/dt = N v' + N' v`. For hinges `N' v = 0` and `N v` will do (seed 000, F.3); the axes
+        of a slide on a turning body and of a ball move under the velocity, so there the rate is remembered.
+        """
         r = self.rows
         Y, S = self.regularisation(values, h)
         G, g = p.node.G[r.holonomic], p.node.g[r.holonomic]
         viscous, shaft = p.axes[r.viscous], p.axes[r.shaft]
         J = values.armature[r.shaft]
+        before = jnp.where(r.hinge[r.shaft], shaft @ v, rate[r.shaft])
         A = jnp.concatenate([G, viscous, shaft])
-        a = [Y[r.holonomic] * (G @ v - 4.0 / h * g), jnp.zeros(len(r.viscous)), shaft @ v + h * p.drive[r.shaft] / J]
+        a = [Y[r.holonomic] * (G @ v - 4.0 / h * g), jnp.zeros(len(r.viscous)), before + h * p.drive[r.shaft] / J]
         return A, jnp.concatenate([S[r.holonomic], 1.0 / (values.damping[r.viscous] * h), 1.0 / J]), jnp.concatenate(a)
 
     def limits(self, values: Values, p: Pieces, v: Any, h: Any) -> tuple[Any, Any]:
@@ -221,9 +234,9 @@ class Step:
         limit, mu = values.limit, values.load_limit
         return h * (limit[0] + limit[1] * bump), mu[0] + mu[1] * bump
 
-    def problem(self, values: Values, p: Pieces, v: Any, h: Any) -> Problem:
-        r = self.rows
-        A, S_A, a = self.free_rows(values, p, v, h)
+    def problem(self, values: Values, p: Pieces, state: State, h: Any) -> Problem:
+        r, v = self.rows, state.v
+        A, S_A, a = self.free_rows(values, p, v, state.rate, h)
         v0 = v + h * self.over_mass(values, p.R, p.force[None])[0]
         if not r.dry:
             MJ = self.over_mass(values, p.R, A)
@@ -259,7 +272,7 @@ class Step:
         """The next state, the constraint forces (nc,), a status and the pivots."""
         r = self.rows
         p = self.pieces(values, state.q, state.v, state.s, u, applied)
-        problem = self.problem(values, p, state.v, h)
+        problem = self.problem(values, p, state, h)
         solution = self.solve(problem, state.active if r.dry else None)
         moves = problem.J.shape[0]
         v = problem.v0 + problem.MJ.T @ solution.z[:moves]
@@ -269,7 +282,7 @@ class Step:
         status = jnp.where(finite, jnp.where(solution.status == lcp.SOLVED, jnp.where(turn < 1.0, CONVERGED, TURNED), NO_SOLUTION), NOT_FINITE).astype(
             jnp.int32
         )
-        return State(q, v, p.node.s, solution.active[r.free :]), self.reactions(solution.z) / h, status, solution.pivots
+        return State(q, v, p.node.s, p.axes @ v, solution.active[r.free :]), self.reactions(solution.z) / h, status, solution.pivots
 
     def reactions(self, z: Any) -> Any:
         """(nc,) impulses of the constraint rows."""
