@@ -107,7 +107,7 @@ class Spook(AbstractStepper):
             return f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; try a step of {h / 4:g} s{springs}."
         problem = compiled.problem(values, compiled.pieces(values, state.q, state.v, state.s, u, applied), state, h)
         joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.b)[rows.free :]))]
-        why = lcp.SENTENCES[int(compiled.step.solve(problem, state.active).status)].split(":")[0].rstrip(".")
+        why = lcp.SENTENCES[int(compiled.solve(problem, state.active).status)].split(":")[0].rstrip(".")
         return f"At t = {time:.6g} s the dry friction of joint.{joint} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
 
     def inverse_dynamics(self, motion: Motion) -> Forces:

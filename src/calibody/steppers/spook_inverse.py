@@ -40,17 +40,15 @@ class Forces(NamedTuple):
     friction_joints: tuple[str, ...] = ()
 
 
-def threshold(rates: Any, slip: Any, slope: Any, limit: Any, joint: np.ndarray, count: int) -> Any:
-    """(dry joints,) sig of the module docstring, for the absolute rates of all axes; `joint` says whose each axis is."""
-    # sig solves sum max(r_i - sig, 0) = S (l + L sig); with the k largest rates it is (their sum - S l)/(k + S L), and the largest of these fits
-    found = jnp.zeros(count)
-    for k in range(count):
-        own = np.flatnonzero(joint == k)
-        largest = -jnp.sort(-rates[own])
-        S = slip[own[0]]
-        candidates = (jnp.cumsum(largest) - S * limit[k]) / (jnp.arange(1, len(own) + 1) + S * slope[k])
-        found = found.at[k].set(jnp.maximum(jnp.max(candidates), 0.0))
-    return found
+def threshold(rates: Any, slip: Any, slope: Any, limit: Any) -> Any:
+    """(dry joints,) sig of the module docstring, for the absolute rates (dry joints, 3) of their axes, zero where a joint has fewer.
+
+    With the k largest rates it is `(their sum - S_t l)/(k + S_t L)`; the largest of these over k is the one that fits. An axis that is not
+    there adds nothing to the sum and so never gives the largest.
+    """
+    largest = -jnp.sort(-rates, axis=1)
+    candidates = (jnp.cumsum(largest, axis=1) - (slip * limit)[:, None]) / (jnp.arange(1, 4)[None, :] + (slip * slope)[:, None])
+    return jnp.maximum(jnp.max(candidates, axis=1), 0.0)
 
 
 def friction_impulse(step: Step, values: Values, p: Pieces, v: Any, v_next: Any, lam: Any, h: Any) -> Any:
@@ -59,7 +57,11 @@ def friction_impulse(step: Step, values: Values, p: Pieces, v: Any, v_next: Any,
     limit, mu = step.limits(values, p, v, h)
     load = jnp.zeros(len(r.dry)).at[r.row_joint].add(values.lever * jnp.abs(lam[r.loaded]))
     rate = p.axes[r.axes] @ v_next
-    sig = threshold(jnp.abs(rate), values.slip, values.limit_slope, limit + mu * load, r.axis_joint, len(r.dry))
+    own = r.axis_joint
+    among = np.arange(len(own)) - np.searchsorted(own, own)  # 0, or 0, 1, 2 for the axes of a ball
+    padded = jnp.zeros((len(r.dry), 3)).at[own, among].set(jnp.abs(rate))
+    slip = values.slip[np.searchsorted(own, np.arange(len(r.dry)))]
+    sig = threshold(padded, slip, values.limit_slope, limit + mu * load)
     return -jnp.sign(rate) * jnp.maximum(jnp.abs(rate) - sig[r.axis_joint], 0.0) / values.slip
 
 

@@ -158,7 +158,8 @@ class Step:
             c = plan.actuator_coordinate
             t, *_ = law.drive(s[c], 0.0 * s[c], u, tuple(values.base.actuator))
             scalars = scalars.at[c].add(t)
-        return jnp.concatenate([scalars, *(applied[d : d + 3] for d in plan.ball_dof)])
+        balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
+        return jnp.concatenate([scalars, applied[balls]])
 
     def _joints(self, values: Values, s: Any, rate: Any, turns: Any, drive: Any) -> Any:
         """(axis rows,) explicit forces: springs, drives where there is no shaft, and damping below zero, which no row can have."""
@@ -228,7 +229,7 @@ class Step:
 
     def limits(self, values: Values, p: Pieces, v: Any, h: Any) -> tuple[Any, Any]:
         """(dry joints,) impulse limit without load, and the friction coefficient, both at the old rate (Stribeck)."""
-        first = np.array([np.flatnonzero(self.rows.axis_joint == k)[0] for k in range(len(self.rows.dry))], dtype=np.int64)
+        first = np.searchsorted(self.rows.axis_joint, np.arange(len(self.rows.dry)))
         rate = p.axes[self.rows.axes[first]] @ v
         bump = jnp.exp(-((rate / values.stribeck_rate) ** 2))
         limit, mu = values.limit, values.load_limit
@@ -329,8 +330,9 @@ class Compiled:
     advance: Callable
     pieces: Callable
     problem: Callable
+    solve: Callable
 
 
 def compiled(rows: Rows) -> Compiled:
     step = Step(rows)
-    return Compiled(step, jax.jit(step.advance), jax.jit(step.pieces), jax.jit(step.problem))
+    return Compiled(step, jax.jit(step.advance), jax.jit(step.pieces), jax.jit(step.problem), jax.jit(step.solve))
