@@ -64,7 +64,7 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "everything" else ()) for n in PROBLEMS])
 def test_first_order_towards_the_variational_limit(name: str) -> None:
     model, initial, drive, duration, paths = PROBLEMS[name]
 

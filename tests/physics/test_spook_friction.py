@@ -132,6 +132,13 @@ def test_a_slide_takes_moments_over_its_length() -> None:
     assert above[-1] > 1e-3
 
 
+def test_stiff_joints_cost_nothing() -> None:
+    """Doubled rows become dependent as the compliance vanishes; the motion does not notice."""
+    angle = math.radians(40.0)
+    ends = [cb.simulate(incline(angle, 0.5), 0.2, 1e-3, stepper=cb.Spook(eps, eps))["joint.plane.position"][-1] for eps in (1e-12, 1e-16, 1e-30)]
+    np.testing.assert_allclose(ends, ends[0], rtol=1e-8)
+
+
 def test_friction_without_load_is_no_friction() -> None:
     weightless = rotor(load_friction=0.5).replace({"world.gravity": (0.0, 0.0, 0.0)})
     motion = cb.simulate(weightless, 0.5, 1e-3, {"joint.pin.rate": W0}, stepper="spook")

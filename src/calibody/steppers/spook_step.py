@@ -34,15 +34,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from calibody.complementarity import lcp, mlcp
-from calibody.mechanics import kernels
 from calibody.mechanics.elements import bushing, law, spring
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import LAW, Structure
 from calibody.spatial import algebra as al
 from calibody.steppers.spook_rows import Rows, Values, moving
 from calibody.steppers.step import PIECE, Node, Program
-
-kernels.configure()  # float64 and the persistent cache, whatever was imported first
 
 CONVERGED, NO_SOLUTION, NOT_FINITE, TURNED = 0, 1, 2, 3
 
