@@ -60,6 +60,21 @@ def heavy_top() -> cb.Model:
 HEAVY_TOP_START = {"joint.tip.rate": (0.0, 150.0, -4.61538)}
 
 
+def furuta(**law: Any) -> cb.Model:
+    """Seed 000, appendix G.3: an arm turning about the vertical, a pendulum swinging about the arm; angle 0 of the pendulum hangs down.
+
+    The appendix prints l_b = 0.92 m; 0.092 m is meant. `law` goes to both hinges.
+    """
+    arm = cb.Body("arm", mass=0.238, com=(0.128, 0.0, 0.0), inertia=(1e-4, 3e-3, 3e-3))
+    down = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)  # the pendulum's x axis points down, its z axis along the arm
+    rod = cb.Body("rod", "arm", mass=0.428, com=(0.092, 0.0, 0.0), inertia=(1e-4, 4e-3, 4e-3), position=(0.248, 0.0, 0.0), orientation=down)
+    joints = [cb.Joint("hinge1", "arm", damping=1e-3, armature=1e-4, **law), cb.Joint("hinge2", "rod", damping=1e-4, **law)]
+    return cb.Model("furuta", [arm, rod], joints, actuators=[cb.Actuator("motor", "hinge1", gain=0.1)], world=cb.World(gravity=(0.0, 0.0, -9.82)))
+
+
+FURUTA_START = {"joint.hinge1.angle": 0.0, "joint.hinge2.angle": math.pi - 0.03}
+
+
 def swung_body(kind: str, spring: bool = False) -> cb.Model:
     """The body of the ADAMS series: 1 kg, 2 m from a joint at the origin. The hinge's axis is z of a frame turned by -90 deg about x."""
     turned = (math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0) if kind == "hinge" else (1.0, 0.0, 0.0, 0.0)

@@ -115,3 +115,16 @@ def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert found is not None, printed
     drift, period, exact = (float(x) for x in found.groups())
     assert drift < 1e-4 and abs(period - exact) < 2e-5
+
+
+def test_the_page_on_the_regularised_stepper_runs_and_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "spook.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block, "spook.md", "exec"), {})
+    found = re.fullmatch(r"unexplained forces at most (\S+) N, friction at most (\S+) N m\n", capsys.readouterr().out)
+    assert found is not None and float(found[1]) < 1e-3 < 1.0 and 0.0 < float(found[2]) < 0.1
+    for field in dataclasses.fields(cb.Spook):
+        row = re.search(rf"\| `{field.name}` \|.*\| (\S+) \|\n", page)
+        assert row is not None and float(row[1]) == field.default, field.name
+    for figure in re.findall(r"\((figures/\S+\.svg)\)", page):
+        assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from calibody.steppers.motion import Motion as Motion
     from calibody.steppers.rollout import simulate as simulate
     from calibody.steppers.sensitivity import StepDerivatives as StepDerivatives, step_derivatives as step_derivatives
+    from calibody.steppers.spook import Spook as Spook
     from calibody.steppers.variational import Variational as Variational
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _LATER = {
     "simulate": "calibody.steppers.rollout",
     "Motion": "calibody.steppers.motion",
     "Variational": "calibody.steppers.variational",
+    "Spook": "calibody.steppers.spook",
     "step_derivatives": "calibody.steppers.sensitivity",
     "StepDerivatives": "calibody.steppers.sensitivity",
     "Signal": "calibody.recording.signal",

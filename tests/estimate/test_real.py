@@ -18,7 +18,7 @@ def double() -> cb.Model:
     """Free swings know ratios only: masses and the second centre of mass are fixed, the rest is relative to them."""
     bodies = [
         cb.Body("a", mass=0.2, com=(0, 0, 0.1), inertia=(1e-3, 1e-3, 1e-3)),
-        cb.Body("b", parent="a", position=(0, 0, 0.15), mass=0.1, com=(0, 0, 0.08), inertia=(5e-4, 5e-4, 5e-4)),
+        cb.Body("b", parent="a", position=(0, 0, 0.15), mass=0.05, com=(0, 0, 0.16), inertia=(5e-4, 5e-4, 5e-4)),
     ]
     joints = [cb.Joint("one", "a", axis=(0, 1, 0), damping=1e-4), cb.Joint("two", "b", axis=(0, 1, 0), damping=1e-4)]
     return cb.Model("double", bodies=bodies, joints=joints, world=cb.World(gravity=(0, 0, -9.808)))

@@ -111,7 +111,7 @@ def walked(run: Run, model: Model) -> States:
 
     At at most `WALKED` instants, in joint coordinates: `minimise |o(q) - y|^2 + |q - before|^2/TETHER^2` subject to closed loops.
     """
-    rigid = model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance}, check=False)
+    rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
@@ -148,9 +148,14 @@ def lowpass(d: Data) -> np.ndarray:
     return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
 
 
+def stiffened(model: Model) -> Model:
+    """All joints rigid."""
+    return model.replace({f"joint.{j.name}.{c}": 0.0 for j in model.joints if j.soft for c in ("compliance", "angular_compliance")}, check=False)
+
+
 def resting(structure: Structure, model: Model) -> np.ndarray:
     """All joints at their reference, in the coordinates of the structure, loops closed."""
-    rigid = model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance})
+    rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     q = host.closed(tree, numbers, host.zero_coordinates(tree, numbers), np.zeros(tree.nv, dtype=bool), "euclidean", 1.0)

@@ -237,7 +237,7 @@ class Transcription(AbstractProblem):
         out = np.zeros((run.rows, p))
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
         late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
-        soft = [(k, place) for k, place in wanted if place.path.endswith((".compliance", ".relaxation"))]
+        soft = [(k, place) for k, place in wanted if place.path.endswith(("compliance", "relaxation"))]
         plain = [x for x in wanted if x not in late and x not in soft]
         bodies = groups(self.entries)
         paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]

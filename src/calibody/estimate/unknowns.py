@@ -21,7 +21,22 @@ from calibody.model import Model, paths
 
 SENSOR = ("bias", "gain", "delay")
 # Numbers that physics does not allow below zero; an unknown at one of them is bounded there unless a bound is given.
-NOT_NEGATIVE = ("mass", "friction", "stribeck", "armature", "compliance", "relaxation", "rest_length", "delay")
+NOT_NEGATIVE = (
+    "mass",
+    "friction",
+    "stribeck",
+    "armature",
+    "compliance",
+    "relaxation",
+    "angular_compliance",
+    "angular_relaxation",
+    "load_friction",
+    "load_stribeck",
+    "rest_length",
+    "delay",
+)
+
+DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,12 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         raise CalibodyError(f'The unknown "{name}" sits in several places and needs an initial value; give cb.Unknown(initial, places=...).')
     initial = default if unknown.initial is None else _number(unknown.initial, name)
     lower = unknown.lower
-    if first.sensor is None and first.expression is None and lower == -math.inf and first.path.rsplit(".", 1)[-1] in NOT_NEGATIVE:
+    if (
+        first.sensor is None
+        and first.expression is None
+        and lower == -math.inf
+        and (first.path.rsplit(".", 1)[-1] in NOT_NEGATIVE or first.path.endswith(DIAGONAL))
+    ):
         lower = 0.0
     if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(unknown.upper) or lower > unknown.upper:
         raise CalibodyError(

@@ -19,6 +19,8 @@ from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
+_ONLY_HERE = ("stribeck", "compliance", "relaxation", "angular_compliance", "angular_relaxation", "load_friction", "load_stribeck")
+"""Numbers of a joint for which neither format has a place; all are zero by default."""
 _BUFFER_STEP = 0.002
 """MuJoCo's default time step [s], which a fresh file leaves alone; a delayed control is kept for as many steps."""
 
@@ -133,8 +135,8 @@ def _inertial(body: Body) -> list[str]:
 
 
 def _mjcf_joint(joint: Joint) -> list[str]:
-    for what, default in (("stribeck", 0.0), ("compliance", 0.0), ("relaxation", 0.0)):
-        if getattr(joint, what) != default:
+    for what in _ONLY_HERE:
+        if getattr(joint, what):
             raise FormatError(f"joint.{joint.name}.{what} has no place in MJCF; set it to zero with model.replace, or keep the model in Python.")
     scalar = joint.kind in (HINGE, SLIDE)
     return _tag(
@@ -258,7 +260,7 @@ def _check_for_urdf(model: Model) -> None:
     for joint in model.joints:
         if joint.kind == BALL:
             raise no(f"joint.{joint.name} (a ball joint)")
-        for what in ("reference", "stiffness", "armature", "stribeck", "compliance", "relaxation"):
+        for what in ("reference", "stiffness", "armature", *_ONLY_HERE):
             if getattr(joint, what):
                 raise no(f"joint.{joint.name}.{what}")
         if any(joint.anchor):

@@ -24,7 +24,8 @@ _TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 _JOINT = {"stiffness": "stiffness", "damping": "damping", "friction": "frictionloss"}
 _SHORTCUTS = ("kp", "kv", "dampratio", "timeconst", "inheritrange")
 NOWHERE = {
-    ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"), ("loop", "compliance"), ("loop", "relaxation"),
+    ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"),
+    ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"),
     ("sensor", "bias"), ("sensor", "gain"), ("sensor", "delay"), ("joint", "kind"), ("joint", "body"), ("body", "parent"), ("joint", "spring_position"),
     ("joint", "spring_orientation"), ("geometry", "kind"),
 }  # fmt: skip

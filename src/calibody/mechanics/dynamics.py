@@ -20,7 +20,7 @@ from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import body as body_element, bushing, law, spring
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure
+from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import composite
 from calibody.model import Model
 from calibody.spatial import algebra as al
@@ -151,8 +151,9 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
 
 
 def _prepared(model: Model, q: Any, v: Any) -> tuple[Structure, Numbers, np.ndarray, np.ndarray]:
-    if any(j.compliance for j in model.joints):
+    if any(j.soft for j in model.joints):
         raise SimulationError("forward_dynamics and inverse_dynamics treat joints as rigid; set the compliance of the joints to zero first.")
+    refuse_load_friction(model)
     structure = Structure.build(model, TREE)
     numbers = Numbers.of(structure)
     position = _vector(host.zero_coordinates(structure, numbers) if q is None else q, structure.nq, "q")

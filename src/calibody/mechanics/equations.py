@@ -27,7 +27,7 @@ import numpy as np
 from calibody.mechanics import assembly, kernels
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import Sums, project
 
 # Link-nodes per chunk: small enough that wrenches and blocks (about 1 kB per link and node) stay near the core, large enough that the calls
@@ -40,6 +40,7 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
 
     Works through the nodes in chunks that fit the cache, on all cores.
     """
+    refuse_load_friction(structure.model)
     if structure.coordinates != TREE and point.turns is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
     K = point.q.shape[1]

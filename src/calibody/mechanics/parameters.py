@@ -30,6 +30,8 @@ from calibody.spatial.inertia import pseudo_inertia_tangent
 STEP = 1e-3
 INERTIAL = ("mass", "com", "inertia")
 BALL_LAW = ("stiffness", "damping", "friction", "armature")
+NO_FORCE = ("compliance", "relaxation", "angular_compliance", "angular_relaxation", "load_friction", "load_stribeck", "friction_radius", "delay")
+"""Numbers that do not enter the equations of motion of the nodes."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class _Columns:
             return self._law(place), self.nothing
         if kind == "actuator" and field in ACTUATOR:
             return self._actuator(place), self.nothing
-        if kind in ("sensor", "site", "geometry") or field in ("compliance", "relaxation", "delay"):
+        if kind in ("sensor", "site", "geometry") or field in NO_FORCE:
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         return self._difference(place)
 

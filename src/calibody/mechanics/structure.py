@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from calibody.errors import ModelError
+from calibody.errors import ModelError, SimulationError
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
 from calibody.spatial import algebra as al
@@ -102,9 +102,9 @@ class Structure:
         if coordinates not in COORDINATES:
             raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
         if coordinates == AUTO:
-            coordinates = FREE if any(j.compliance > 0.0 for j in model.joints) else TREE
-        if coordinates == TREE and (soft := [j.name for j in model.joints if j.compliance > 0.0]):
-            raise ModelError(f'joint.{soft[0]}.compliance is not zero, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
+            coordinates = FREE if any(j.soft for j in model.joints) else TREE
+        if coordinates == TREE and (soft := [j.name for j in model.joints if j.soft]):
+            raise ModelError(f'joint.{soft[0]} is compliant, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
         tree_units = _tree_units(model)
         link = {u.body.name: i for i, u in enumerate(tree_units) if u.last} | {WORLD: len(tree_units)}
         static = _static(tree_units)
@@ -162,6 +162,13 @@ class Structure:
     @cached_property
     def row_owners(self) -> tuple[str, ...]:
         return (*(p.owner for p in self.points for _ in range(3)), *(r.owner for r in (*self.perpendiculars, *self.inlines, *self.couplings)))
+
+    @cached_property
+    def row_angular(self) -> tuple[bool, ...]:
+        """Whether a constraint row holds a direction (its multiplier is a torque) or a place (a force); couplings go by their first joint."""
+        loops = {f"loop.{lp.name}": lp for lp in self.model.loops}
+        coupled = [self.model.joint(loops[r.owner].joint1).kind == HINGE for r in self.couplings]
+        return (*[False] * (3 * len(self.points)), *[True] * len(self.perpendiculars), *[False] * len(self.inlines), *coupled)
 
     # -- tree ------------------------------------------------------------------------------------------------------------------
 
@@ -263,6 +270,16 @@ class Structure:
         """What to call a degree of freedom in a sentence."""
         unit = self.units[self.dof_unit[dof]]
         return f"joint.{unit.joint.name}" if self.coordinates == TREE and unit.joint is not None else f"body.{unit.body.name}"
+
+
+def refuse_load_friction(model: Model) -> None:
+    """Friction in proportion to the load needs the reactions inside the step; only one stepper has them there."""
+    for joint in model.joints:
+        if joint.load_friction or joint.load_stribeck:
+            field = "load_friction" if joint.load_friction else "load_stribeck"
+            raise SimulationError(
+                f'joint.{joint.name}.{field} acts only in simulate(..., stepper="spook"); set it to zero here, or use joint.{joint.name}.friction.'
+            )
 
 
 def doubling(parent: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -473,8 +490,10 @@ def _coupling_numbers(structure: Structure, model: Model) -> np.ndarray:
 
 
 def _softness(structure: Structure, model: Model) -> np.ndarray:
-    soft = {f"loop.{lp.name}": (lp.compliance, lp.relaxation) for lp in model.loops} | {f"joint.{j.name}": (j.compliance, j.relaxation) for j in model.joints}
-    return np.array([soft.get(owner, (0.0, 0.0)) for owner in structure.row_owners], dtype=float).reshape(-1, 2).T
+    linear = {f"loop.{lp.name}": (lp.compliance, lp.relaxation) for lp in model.loops} | {f"joint.{j.name}": (j.compliance, j.relaxation) for j in model.joints}
+    angular = {f"joint.{j.name}": (j.angular_compliance or j.compliance, j.angular_relaxation or j.relaxation) for j in model.joints}
+    rows = [(linear | angular if turns else linear).get(owner, (0.0, 0.0)) for owner, turns in zip(structure.row_owners, structure.row_angular, strict=True)]
+    return np.array(rows, dtype=float).reshape(-1, 2).T
 
 
 def _frames(structure: Structure, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> np.ndarray:

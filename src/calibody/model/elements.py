@@ -130,7 +130,14 @@ class Joint:
         -stiffness (s - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
 
     with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper. `armature` is an inertia on `s` (a rotor behind a gear).
-    `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`.
+    `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`;
+    `angular_compliance` and `angular_relaxation` are those of the rows that hold directions (zero: the same numbers as for the others).
+    Dry friction in proportion to what the joint carries (`stepper="spook"` only) has the limit
+
+        (load_friction + load_stribeck exp(-(rho/stribeck_rate)^2)) load
+
+    with `load = r sum |force| + sum |torque|` over the joint's reactions for hinges and balls and `sum |force| + sum |torque|/r` for slides,
+    `r = friction_radius` (a bearing's radius, a guide's length).
     """
 
     KIND: ClassVar[str] = "joint"
@@ -147,6 +154,11 @@ class Joint:
         "armature": (SCALAR, "{i}"),
         "compliance": (SCALAR, "m/N"),
         "relaxation": (SCALAR, "s"),
+        "angular_compliance": (SCALAR, "rad/(N m)"),
+        "angular_relaxation": (SCALAR, "s"),
+        "load_friction": (SCALAR, ""),
+        "load_stribeck": (SCALAR, ""),
+        "friction_radius": (SCALAR, "m"),
     }
     DERIVED: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m")}
     """`joint.X.position`: the anchor in the parent's frame at the reference. Setting it moves the body (`paths.py`)."""
@@ -166,6 +178,11 @@ class Joint:
     armature: float = 0.0
     compliance: float = 0.0
     relaxation: float = 0.0
+    angular_compliance: float = 0.0
+    angular_relaxation: float = 0.0
+    load_friction: float = 0.0
+    load_stribeck: float = 0.0
+    friction_radius: float = 1.0
     spring_orientation: Quaternion4 = IDENTITY
     """Where the spring of a ball or free joint is relaxed (a quaternion in place of `springref`)."""
     spring_position: Vector3 = ZERO
@@ -178,13 +195,23 @@ class Joint:
         for name, length in (("spring_orientation", 4), ("spring_position", 3)):
             object.__setattr__(self, name, numbers(getattr(self, name), length, f"joint.{self.name}.{name}"))
         _not_zero(self, "axis", "spring_orientation")
-        _not_negative(self, "friction", "stribeck", "armature", "compliance", "relaxation")
+        _not_negative(self, "friction", "stribeck", "armature", "compliance", "relaxation", "angular_compliance", "angular_relaxation")
+        _not_negative(self, "load_friction", "load_stribeck")
+        if self.friction_radius <= 0.0:
+            raise ModelError(f"joint.{self.name}.friction_radius is {self.friction_radius:g}; give a length above zero (the radius of the bearing).")
         if self.stribeck_rate <= 0.0:
             raise ModelError(
                 f"joint.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero (the rate at which the extra friction has fallen to 37 %)."
             )
-        if self.stribeck > 0.0 and self.kind in (BALL, FREE):
+        if max(self.stribeck, self.load_stribeck) > 0.0 and self.kind in (BALL, FREE):
             raise ModelError(f"joint.{self.name} is a {self.kind} joint with Stribeck friction; only hinges and slides have it, use friction instead.")
+        if self.load_friction > 0.0 and self.kind == FREE:
+            raise ModelError(f"joint.{self.name} is free and carries no load, so its load_friction would do nothing; set it to zero.")
+
+    @property
+    def soft(self) -> bool:
+        """Whether any of the joint's constraints is compliant."""
+        return self.compliance > 0.0 or self.angular_compliance > 0.0
 
     @property
     def units(self) -> dict[str, str]:

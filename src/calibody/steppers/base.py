@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibody.mechanics import host
 from calibody.mechanics.structure import Numbers, Structure
 
 
@@ -33,6 +34,16 @@ class Start:
 
 class AbstractStepper(ABC):
     """Turns a start and drives into a trajectory. Concrete steppers are frozen dataclasses whose fields are their settings."""
+
+    def coordinates(self, asked: str) -> str:
+        """The coordinates to solve in, given what the user asked for ("auto", "tree" or "free")."""
+        return asked
+
+    def rows(self, structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
+        """(nc,) which constraint rows are kept: those that do not follow from others."""
+        if not structure.nc:
+            return np.ones(0, dtype=bool)
+        return host.independent_rows(structure, host.configuration(structure, numbers, q).G, numbers.softness)
 
     @abstractmethod
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:

@@ -18,11 +18,12 @@ from calibody.model import Model
 from calibody.steppers.base import AbstractStepper
 from calibody.steppers.drive import drives_of
 from calibody.steppers.motion import Motion
+from calibody.steppers.spook import Spook
 from calibody.steppers.start import start_of
 from calibody.steppers.step import size_of_dofs
 from calibody.steppers.variational import Variational
 
-STEPPERS = {"variational": Variational}
+STEPPERS = {"variational": Variational, "spook": Spook}
 # Nodes beyond this would need more memory than a laptop has; nobody means it.
 MAXIMAL_STEPS = 50_000_000
 
@@ -42,18 +43,19 @@ def simulate(
     `initial` sets channels (`{"joint.hinge.angle": 1.0, "joint.hinge.rate": 0.5}`); what it leaves out is zero or follows from closed loops
     (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
     one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
+    `stepper`: "variational", "spook" (docs: spook), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
     n, h = _steps(duration, h)
     method = _stepper(stepper)
-    structure = Structure.build(model, coordinates)
+    structure = Structure.build(model, method.coordinates(coordinates))
     numbers = Numbers.of(structure)
     if not structure.nv:
         raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
     start, joint_rate = start_of(structure, numbers, initial or {}, projection, size)
-    active, notes = _rows(structure, numbers, start.q)
+    active = method.rows(structure, numbers, start.q)
     edges = h * np.arange(n + 2)
     control, applied = drives_of(structure, drive or {}, edges)
     trajectory = method.run(structure, numbers, start, control, applied, h, active)
@@ -61,7 +63,7 @@ def simulate(
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
     motion = Motion(
         model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
-        getattr(method, "friction_rate", 1e-3), start.v, joint_rate, active.astype(float), trajectory.iterations, (*model.notes, *notes),
+        getattr(method, "friction_rate", 1e-3), start.v, joint_rate, active.astype(float), trajectory.iterations, (*model.notes, *_dropped(structure, active)),
     )  # fmt: skip
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)
@@ -109,18 +111,14 @@ def _hangs_on(structure: Structure, link: int, unit: int) -> bool:
     return link == unit
 
 
-def _rows(structure: Structure, numbers: Numbers, q: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Which constraint rows are kept, and a sentence for those that were dropped."""
-    if not structure.nc:
-        return np.ones(0, dtype=bool), []
-    keep = host.independent_rows(structure, host.configuration(structure, numbers, q).G, numbers.softness)
+def _dropped(structure: Structure, keep: np.ndarray) -> list[str]:
+    """A sentence for every loop of which rows were dropped."""
     owners = list(dict.fromkeys(o for o, k in zip(structure.row_owners, keep, strict=True) if not k))
-    notes = [
+    return [
         f"{o}: {sum(1 for x, k in zip(structure.row_owners, keep, strict=True) if x == o and not k)} of its equations follow from the others and were dropped; "
         "the reaction forces they would carry cannot be resolved."
         for o in owners
     ]
-    return keep, notes
 
 
 def _turns(structure: Structure, numbers: Numbers, q: np.ndarray, s: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any],
     if structure.coordinates == TREE:
         start = tree_start(structure, numbers, initial, projection, size)
         return start, start.v
-    rigid = structure.model if not any(j.compliance for j in structure.model.joints) else _without_compliance(structure)
+    rigid = structure.model if not any(j.soft for j in structure.model.joints) else _without_compliance(structure)
     tree = Structure.build(rigid, TREE)
     tree_numbers = Numbers.of(tree)
     start = tree_start(tree, tree_numbers, initial, projection, size)
@@ -123,4 +123,5 @@ def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any],
 
 
 def _without_compliance(structure: Structure) -> Any:
-    return structure.model.replace({f"joint.{j.name}.compliance": 0.0 for j in structure.model.joints if j.compliance})
+    soft = [j.name for j in structure.model.joints if j.soft]
+    return structure.model.replace({f"joint.{name}.{field}": 0.0 for name in soft for field in ("compliance", "angular_compliance")})

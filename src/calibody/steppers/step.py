@@ -472,6 +472,14 @@ def _largest_turn(HA: Any, HB: Any) -> Any:
     return jnp.max(jnp.arccos(jnp.clip(cosine, -1.0, 1.0)))
 
 
+def piece(array: np.ndarray, first: int) -> np.ndarray:
+    """`PIECE` columns of an array from `first` on, zero beyond its end."""
+    out = np.zeros((array.shape[0], PIECE))
+    part = array[:, first : first + PIECE]
+    out[:, : part.shape[1]] = part
+    return out
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The compiled functions of one structure."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibody.mechanics.structure import Numbers, Structure
+from calibody.mechanics.structure import Numbers, Structure, refuse_load_friction
 from calibody.steppers import step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 
@@ -19,6 +19,7 @@ class Variational(AbstractStepper):
     """Rate below which dry friction is viscous [rad/s, m/s]; below |acceleration| h/2 it has no further effect but the order at reversals."""
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
+        refuse_load_friction(structure.model)
         values = step.Values.of(structure, numbers, active)
         compiled = step.compiled(structure)
         state = compiled.start(values, start.q, start.v, start.s, h)
@@ -28,7 +29,7 @@ class Variational(AbstractStepper):
         for first in range(0, n, step.PIECE):
             count = min(step.PIECE, n - first)
             done, state, piece, forces, status, used = compiled.advance(
-                values, state, _piece(control, first), _piece(applied, first), np.int32(count), h, self.friction_rate
+                values, state, step.piece(control, first), step.piece(applied, first), np.int32(count), h, self.friction_rate
             )
             nodes.append(np.asarray(piece)[: int(done)])
             multipliers.append(np.asarray(forces)[: int(done)])
@@ -52,13 +53,6 @@ class Variational(AbstractStepper):
                 "check for bodies without mass and for loops that fix more than they can."
             )
         return f"At t = {time:.6g} s the step of {h:g} s did not converge, worst at {where}; try a step of {h / 4:g} s, or look for stiff springs or a dead point of a loop."
-
-
-def _piece(array: np.ndarray, first: int) -> np.ndarray:
-    out = np.zeros((array.shape[0], step.PIECE))
-    part = array[:, first : first + step.PIECE]
-    out[:, : part.shape[1]] = part
-    return out
 
 
 def _fastest(structure: Structure, state: step.State) -> str:

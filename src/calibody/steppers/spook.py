@@ -1,0 +1,168 @@
+"""The regularised stepper of real-time engines (SPOOK): first order, every joint slightly soft, dry friction exact. The scheme is in `spook_step.py`.
+
+Here because numbers that were calibrated in such an engine are right for that engine: with its compliance, its damping time and its step.
+For motions as such the variational stepper is the better one (second order, rigid joints).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from calibody.complementarity import lcp
+from calibody.errors import SimulationError
+from calibody.mechanics.kinematics import Geometry, poses
+from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
+from calibody.spatial import algebra as al
+from calibody.steppers import spook_inverse, spook_step
+from calibody.steppers.base import AbstractStepper, Start, Trajectory
+from calibody.steppers.motion import Motion
+from calibody.steppers.spook_inverse import Forces
+from calibody.steppers.spook_rows import Rows, Values, moving
+from calibody.steppers.step import PIECE, piece
+
+
+@dataclass(frozen=True)
+class Spook(AbstractStepper):
+    """Settings of the regularised stepper. What a joint or loop states itself (`joint.X.compliance`, ...) goes before the first four."""
+
+    compliance: float = 1e-8
+    """How far a joint gives way per force [m/N]. Physical joints: 1e-8 (steel bearings) to 1e-5 (plastic); must be above zero."""
+    angular_compliance: float = 1e-8
+    """How far a joint's directions give way per torque [rad/(N m)]."""
+    relaxation: float = 0.02
+    """Damping time tau [s]: a violated constraint of places comes back as exp(-t/tau) (compliance small); 2 to 5 steps damp all vibration."""
+    angular_relaxation: float = 0.02
+    """The same for directions [s]."""
+    slip: float = 1e-6
+    """S_t [1/kg, 1/(kg m^2)]: a joint that sticks under a force f creeps at the rate S_t h f. 0: not at all, but then friction has no derivative
+    while it sticks, and no inverse dynamics."""
+    limit_slope: float = 0.0
+    """L [kg, kg m^2]: the limit of dry friction grows with the rate of sliding by L/h; a viscous friction that engines add to regularise."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if not isinstance(value, (int, float, np.integer, np.floating)) or not math.isfinite(value) or value < 0.0:
+                raise SimulationError(f"Spook({f.name}={value!r}): give a finite number that is not negative.")
+            object.__setattr__(self, f.name, float(value))
+        for name in ("compliance", "angular_compliance"):
+            if getattr(self, name) == 0.0:
+                raise SimulationError(f'Spook({name}=0.0): this stepper needs soft joints, give a small number such as 1e-12, or use stepper="variational".')
+
+    def coordinates(self, asked: str) -> str:
+        if asked not in (AUTO, FREE):
+            raise SimulationError(f'stepper="spook" moves every body by itself, so coordinates = {asked!r} does not fit; leave it out, or give "free".')
+        return FREE
+
+    def rows(self, structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
+        """All: regularised rows may depend on each other."""
+        return np.ones(structure.nc, dtype=bool)
+
+    def softness(self, structure: Structure, numbers: Numbers) -> np.ndarray:
+        """(2, nc) compliance and damping time of every constraint row: the model's where it has one, else the settings."""
+        angular = np.array(structure.row_angular, dtype=bool)
+        own = np.where(angular, [[self.angular_compliance], [self.angular_relaxation]], [[self.compliance], [self.relaxation]])
+        return np.where(numbers.softness[0] > 0.0, numbers.softness, own)
+
+    def values(self, rows: Rows, numbers: Numbers) -> Values:
+        return Values.of(rows, numbers, self.softness(rows.structure, numbers), self.slip, self.limit_slope)
+
+    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
+        rows = Rows.of(structure, numbers)
+        values = self.values(rows, numbers)
+        compiled = spook_step.compiled(rows)
+        n = applied.shape[1]
+        v = velocities(structure, numbers, values, start)
+        axes = compiled.pieces(values, start.q, v, start.s, np.zeros(len(control)), np.zeros(len(applied))).axes
+        state = spook_step.State(start.q, v, start.s, np.asarray(axes) @ v, np.zeros(rows.complementary, dtype=bool))
+        nodes, forces = [start.q[None]], []
+        pivots, failure = 0, None
+        for first in range(0, n, PIECE):
+            count = min(PIECE, n - first)
+            u, f = piece(control, first), piece(applied, first)
+            done, state, q, multipliers, status, used = compiled.advance(values, state, u, f, np.int32(count), h)
+            done, status = int(done), int(status)
+            nodes.append(np.asarray(q)[:done])
+            forces.append(np.asarray(multipliers)[:done])
+            pivots += int(used)
+            if status != spook_step.CONVERGED:
+                failure = self._why(compiled, values, state, u[:, done], f[:, done], status, (first + done) * h, h)
+                break
+        lam = np.concatenate(forces).T
+        last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
+        return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), pivots, failure)
+
+    def _why(
+        self, compiled: spook_step.Compiled, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float
+    ) -> str:
+        rows = compiled.step.rows
+        fastest = _fastest(rows.structure, np.asarray(state.v))
+        springs = "; springs are explicit here and need h < 2 sqrt(mass/stiffness)" if _has_springs(rows.structure) else ""
+        if status == spook_step.TURNED:
+            return f"At t = {time:.6g} s {fastest} turns by more than 1 rad in one step of {h:g} s; try a step of {h / 4:g} s{springs}."
+        if status == spook_step.NOT_FINITE:
+            return f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; try a step of {h / 4:g} s{springs}."
+        problem = compiled.problem(values, compiled.pieces(values, state.q, state.v, state.s, u, applied), state, h)
+        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.b)[rows.free :]))]
+        why = lcp.SENTENCES[int(compiled.solve(problem, state.active).status)].split(":")[0].rstrip(".")
+        return f"At t = {time:.6g} s the dry friction of joint.{joint} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
+
+    def inverse_dynamics(self, motion: Motion) -> Forces:
+        """What a motion (of any stepper, in `free` coordinates) needs beyond the model's own forces, as this stepper would have to exert it."""
+        structure, numbers = motion.structure, motion.numbers
+        if structure.coordinates != FREE:
+            raise SimulationError('The inverse dynamics of this stepper needs the pose of every body; simulate with coordinates="free" first.')
+        rows = Rows.of(structure, numbers)
+        if rows.dry and self.slip == 0.0:
+            raise SimulationError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")
+        values = self.values(rows, numbers)
+        units = moving(structure)
+        v = step_velocities(structure, values, motion.q, motion.h)
+        wrench, reactions, friction = spook_inverse.forces(
+            spook_step.Step(rows), values, motion.q, motion.frames.s, v, motion.control, motion.applied, motion.h
+        )
+        unexplained = np.asarray(wrench).T.reshape(len(units), 6, -1)
+        owners = tuple(d.joint for d in rows.dry for _ in d.axes)
+        return Forces(unexplained, np.asarray(reactions).T, np.asarray(friction).T, tuple(structure.units[i].body.name for i in units), owners)
+
+
+def step_velocities(structure: Structure, values: Values, q: np.ndarray, h: float) -> np.ndarray:
+    """(nv, K - 1): the velocities that take the stepper from node to node: of the centres of mass, and `log(R_(k+1) R_k')/h`."""
+    out = np.zeros((structure.nv, q.shape[1] - 1))
+    for k, i in enumerate(moving(structure)):
+        at, to = int(structure.q_start[i]), int(structure.v_start[i])
+        e = tuple(q[at + 3 + j] for j in range(4))
+        centre = q[at : at + 3] + np.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com[:, k, None])))  # type: ignore[arg-type]
+        out[to : to + 3] = np.diff(centre, axis=1) / h
+        before, after = (tuple(x[nodes] for x in e) for nodes in (slice(0, -1), slice(1, None)))
+        turn = al.quaternion_product(after, al.quaternion_conjugate(before))  # type: ignore[arg-type]
+        out[to + 3 : to + 6] = np.stack(al.quaternion_log(turn)) / h
+    return out
+
+
+def velocities(structure: Structure, numbers: Numbers, values: Values, start: Start) -> np.ndarray:
+    """From rates of `free` coordinates (origin in world axes, turn in body axes) to velocity of the centre and turn in world axes."""
+    H = np.asarray(poses(structure, Geometry.of(structure, numbers), start.q))
+    out = start.v.copy()
+    for k, i in enumerate(moving(structure)):
+        at = int(structure.v_start[i])
+        R = H[:, :3, i]
+        omega = R @ start.v[at + 3 : at + 6]
+        out[at : at + 3] += np.cross(omega, R @ values.com[:, k])
+        out[at + 3 : at + 6] = omega
+    return out
+
+
+def _has_springs(structure: Structure) -> bool:
+    model = structure.model
+    return bool(model.springs or model.bushings or any(j.stiffness for j in model.joints) or any(a.stiffness for a in model.actuators))
+
+
+def _fastest(structure: Structure, v: np.ndarray) -> str:
+    """The joint (else the body) whose body has the largest velocity."""
+    speed = np.nan_to_num(np.abs(v), nan=np.inf)
+    unit = structure.units[structure.dof_unit[int(np.argmax(speed))]]
+    return f"body.{unit.body.name} (joint.{unit.joint.name})" if unit.joint is not None else f"body.{unit.body.name}"

@@ -1,0 +1,205 @@
+"""Which rows the regularised stepper has for a mechanism, and the numbers in them.
+
+| rows | equation | where |
+|---|---|---|
+| holonomic | `G v+ + S lam = -(4/h) Y g + Y G v` | every joint and loop without load-dependent friction |
+| viscous | `N v+ + lam/(b h) = 0` | coordinates with damping b > 0 (joint and actuators) |
+| shaft | `N v+ + lam/J = N v + h t/J` | coordinates with an armature J; t is what drives exert |
+| load (complementary) | the holonomic rows with both signs, `lam >= 0` | joints with load-dependent friction |
+| slip (complementary) | `+-N v+ + S_t lam_t + sig = w_t` | joints with any dry friction, every axis with both signs |
+| limit (complementary) | `h c + U lam_c - sum lam_t + L sig = w_s` | one for each of these joints |
+
+A hinge or slide has one axis (its coordinate's), a ball and the rotation of a free joint three, in the child's axes, which share one limit:
+their friction torques add up to at most the limit in the sum of their absolute values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from calibody.errors import SimulationError
+from calibody.mechanics.elements import body
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, Numbers, Structure
+from calibody.steppers import step
+
+# Smallest principal moment relative to the largest that can still be inverted without losing half the digits.
+THIN = 1e-8
+
+
+@dataclass(frozen=True)
+class Dry:
+    """A joint with dry friction: its axes among the axis rows, and the constraint rows whose multipliers are its load."""
+
+    joint: str
+    axes: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Indices only. Axis rows are the scalar coordinates, then three for every ball coordinate."""
+
+    structure: Structure
+    viscous: np.ndarray
+    shaft: np.ndarray
+    dry: tuple[Dry, ...]
+
+    @classmethod
+    def of(cls, structure: Structure, numbers: Numbers) -> Rows:
+        damping, armature = axis_numbers(structure, numbers)
+        scalars = len(structure.scalar_coordinates)
+        axes: dict[str, tuple[int, ...]] = {}
+        for i, c in enumerate(structure.scalar_coordinates):
+            if structure.model.joint(c.joint).kind != FREE:
+                axes[c.joint] = (i,)
+        for k, b in enumerate(structure.ball_coordinates):
+            axes[b.joint] = tuple(scalars + 3 * k + i for i in range(3))
+        dry = []
+        for joint in structure.model.joints:
+            loaded = joint.load_friction > 0.0 or joint.load_stribeck > 0.0
+            if loaded or joint.friction > 0.0 or joint.stribeck > 0.0:
+                rows = tuple(i for i, owner in enumerate(structure.row_owners) if loaded and owner == f"joint.{joint.name}")
+                dry.append(Dry(joint.name, axes[joint.name], rows))
+        return cls(structure, np.flatnonzero(damping > 0.0), np.flatnonzero(armature > 0.0), tuple(dry))
+
+    @cached_property
+    def hinge(self) -> np.ndarray:
+        """(axis rows,) True for the coordinates of hinges."""
+        balls = 3 * len(self.structure.ball_coordinates)
+        return np.array([*(c.rotational for c in self.structure.scalar_coordinates), *[False] * balls], dtype=bool)
+
+    @cached_property
+    def loaded(self) -> np.ndarray:
+        """Constraint rows of joints with load-dependent friction, joint by joint."""
+        return np.array([r for d in self.dry for r in d.rows], dtype=np.int64)
+
+    @cached_property
+    def holonomic(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.structure.nc), self.loaded)
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """Axis rows with dry friction, joint by joint."""
+        return np.array([a for d in self.dry for a in d.axes], dtype=np.int64)
+
+    @cached_property
+    def axis_joint(self) -> np.ndarray:
+        """Which of `dry` each of `axes` belongs to."""
+        return np.repeat(np.arange(len(self.dry)), [len(d.axes) for d in self.dry])
+
+    @cached_property
+    def row_joint(self) -> np.ndarray:
+        """Which of `dry` each of `loaded` belongs to."""
+        return np.repeat(np.arange(len(self.dry)), [len(d.rows) for d in self.dry]).astype(np.int64)
+
+    @property
+    def free(self) -> int:
+        """Number of rows whose multipliers are free."""
+        return len(self.holonomic) + len(self.viscous) + len(self.shaft)
+
+    @property
+    def complementary(self) -> int:
+        return 2 * len(self.loaded) + 2 * len(self.axes) + len(self.dry)
+
+    @cached_property
+    def complementary_joints(self) -> tuple[str, ...]:
+        """The joint of every complementary row: loads (+, -), slips (+, -), limits."""
+        loads, slips = [d.joint for d in self.dry for _ in d.rows], [d.joint for d in self.dry for _ in d.axes]
+        return (*loads, *loads, *slips, *slips, *(d.joint for d in self.dry))
+
+
+def axis_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """Damping (of joints and actuators) and armature of every axis row."""
+    plan = plan_of(structure)
+    damping, armature = (numbers.law[LAW.index(what)].copy() for what in ("damping", "armature"))
+    gear, own = numbers.actuator[ACTUATOR.index("gear")], numbers.actuator[ACTUATOR.index("damping")]
+    np.add.at(damping, plan.actuator_coordinate, gear * gear * own)
+    return np.concatenate([damping, np.repeat(numbers.ball_law[1], 3)]), np.concatenate([armature, np.repeat(numbers.ball_law[3], 3)])
+
+
+class Values(NamedTuple):
+    """Numbers as the compiled step takes them."""
+
+    base: step.Values
+    mass: Any
+    """(bodies,) of the units that move."""
+    com: Any
+    """(3, bodies) in the body's frame."""
+    inertia: Any
+    """(3, 3, bodies) about the centre of mass, body axes; and its inverse."""
+    inverse: Any
+    softness: Any
+    """(2, nc) compliance and damping time of every constraint row."""
+    damping: Any
+    """(axis rows,)"""
+    armature: Any
+    limit: Any
+    """(2, dry joints): friction and stribeck [N m, N]."""
+    load_limit: Any
+    """(2, dry joints): load_friction and load_stribeck."""
+    stribeck_rate: Any
+    """(dry joints,)"""
+    lever: Any
+    """(loaded rows,) what turns a reaction into a friction force: r, 1 or 1/r."""
+    slip: Any
+    """S_t [1/kg, 1/(kg m^2)] of every dry axis."""
+    limit_slope: Any
+    """L [kg, kg m^2] of every dry joint."""
+
+    @classmethod
+    def of(cls, rows: Rows, numbers: Numbers, softness: np.ndarray, slip: float, limit_slope: float) -> Values:
+        structure = rows.structure
+        mass, com, inertia = body_numbers(structure, numbers)
+        joints = [structure.model.joint(d.joint) for d in rows.dry]
+        damping, armature = axis_numbers(structure, numbers)
+
+        def pair(*fields: str) -> np.ndarray:
+            return np.array([[getattr(j, f) for j in joints] for f in fields], dtype=float).reshape(len(fields), -1)
+
+        lever = []
+        for d, j in zip(rows.dry, joints, strict=True):
+            r = j.friction_radius
+            lever += [(1.0 / r if j.kind == SLIDE else 1.0) if structure.row_angular[i] else (1.0 if j.kind == SLIDE else r) for i in d.rows]
+        return cls(
+            step.Values.of(structure, numbers, np.ones(structure.nc)), mass, com, inertia, np.linalg.inv(inertia.transpose(2, 0, 1)).transpose(1, 2, 0), softness,
+            damping, armature, pair("friction", "stribeck"), pair("load_friction", "load_stribeck"), pair("stribeck_rate")[0], np.array(lever, dtype=float),
+            np.full(len(rows.axes), slip), np.full(len(rows.dry), limit_slope),
+        )  # fmt: skip
+
+
+def moving(structure: Structure) -> np.ndarray:
+    """The units that move."""
+    return np.array([i for i, u in enumerate(structure.units) if u.kind == FREE], dtype=np.int64)
+
+
+def body_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass, centre of mass and inertia about it; a body that cannot be accelerated by a force of any direction is refused."""
+    units = moving(structure)
+    mass, com, inertia = np.zeros(len(units)), np.zeros((3, len(units))), np.zeros((3, 3, len(units)))
+    for k, i in enumerate(units):
+        unit = structure.units[i]
+        E = np.array(body.matrix(numbers.inertia[:, i]))
+        if not unit.last:
+            raise SimulationError(
+                f'body.{unit.body.name} has several joints, and stepper="spook" would need a mass between them; put a body with a small mass and inertia '
+                'between the joints, or use stepper="variational".'
+            )
+        if E[3, 3] <= 0.0:
+            raise SimulationError(
+                f'body.{unit.body.name} has no mass, and stepper="spook" moves every body by its own mass; give it one, or use stepper="variational".'
+            )
+        mass[k], com[:, k] = E[3, 3], E[:3, 3] / E[3, 3]
+        second = E[:3, :3] - mass[k] * np.outer(com[:, k], com[:, k])
+        inertia[:, :, k] = np.trace(second) * np.eye(3) - second
+        moments = np.linalg.eigvalsh(inertia[:, :, k])
+        if moments[0] <= THIN * max(moments[2], 1e-300):
+            raise SimulationError(
+                f"body.{unit.body.name} has no inertia about one of its axes (principal moments {moments[0]:.3g}, {moments[1]:.3g}, {moments[2]:.3g} kg m^2), "
+                'and stepper="spook" turns every body by its own inertia; give it a small one, or use stepper="variational".'
+            )
+    return mass, com, inertia

@@ -1,0 +1,335 @@
+"""One step of the regularised scheme, as a compiled program for one mechanism.
+
+Every body that moves has its own velocity `v = (velocity of the centre of mass, angular velocity)` in world axes, `M = diag(m 1, R J R')`, and
+
+    M (v+ - v) - A' lam_A - B' lam_B = h (f + f_gyro),   f_gyro = (0, -omega x R J R' omega)
+    A v+ + S_A lam_A = a                                 holonomic, viscous and shaft rows (`spook_rows`)
+    B v+ + S_B lam_B + b = w_B,  lam_B, w_B >= 0         load, slip and limit rows, complementary
+    x+ = x + h v+,   e+ = exp(h omega+) e
+
+with `Y = diag(1/(1 + 4 tau/h))`, `S = (4/h^2) eps Y` for compliance eps and damping time tau of a row (seed 000, equations 2.8 to 2.28; multipliers
+are impulses). With `v0 = v + h M^-1 (f + f_gyro)` and `v+ = v0 + M^-1 (A' lam_A + B' lam_B)` what is left is the mixed problem
+
+    [A M^-1 A' + S_A    A M^-1 B'      ] [lam_A]   [A v0 - a]   [0  ]
+    [B M^-1 A'          B M^-1 B' + S_B] [lam_B] + [B v0 + b] = [w_B]
+
+whose free block is symmetric positive definite: block LDL', then Lemke's method (`complementarity`). The active set of the step before is
+tried first, and is nearly always right.
+
+All forces but constraints, dampers, shafts and friction are explicit: springs and bushings at the old positions and rates. They are stable for
+`h < 2 sqrt(m/k)` only.
+
+First order in h; nothing is iterated, so a step costs the same whatever happens in it, switches of dry friction apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from calibody.complementarity import lcp, mlcp
+from calibody.mechanics.elements import bushing, law, spring
+from calibody.mechanics.kinematics import Geometry, poses
+from calibody.mechanics.structure import LAW, Structure
+from calibody.spatial import algebra as al
+from calibody.steppers.spook_rows import Rows, Values, moving
+from calibody.steppers.step import PIECE, Node, Program
+
+CONVERGED, NO_SOLUTION, NOT_FINITE, TURNED = 0, 1, 2, 3
+
+
+class State(NamedTuple):
+    """What is carried from step to step."""
+
+    q: Any
+    v: Any
+    """(nv,) per moving body: velocity of its centre of mass, angular velocity; world axes."""
+    s: Any
+    """(scalar coordinates,) unwrapped."""
+    rate: Any
+    """(axis rows,) `N v` with the axes of the step before: what the shafts turn at."""
+    active: Any
+    """(complementary rows,) active set of the step before."""
+
+
+class Problem(NamedTuple):
+    """The mixed problem of one step, and what turns its solution into a velocity."""
+
+    S: Any
+    b: Any
+    v0: Any
+    J: Any
+    """(rows, nv): A, then the load and slip rows of B (limit rows move nothing)."""
+    MJ: Any
+    """`J M^-1`."""
+
+
+class Pieces(NamedTuple):
+    """Everything about one state that the equations are made of."""
+
+    node: Node
+    axes: Any
+    """(axis rows, nv): N."""
+    R: Any
+    """(3, 3, bodies)"""
+    force: Any
+    """(nv,) f + f_gyro, without what acts through shafts."""
+    drive: Any
+    """(axis rows,) what drives exert."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The functions of one mechanism, not yet compiled."""
+
+    rows: Rows
+
+    @property
+    def structure(self) -> Structure:
+        return self.rows.structure
+
+    @cached_property
+    def program(self) -> Program:
+        """Kinematics and constraint rows are those of the variational step, with other velocities."""
+        return Program(self.structure)
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        return moving(self.structure)
+
+    # -- one state ---------------------------------------------------------------------------------------------------------------
+
+    def centres(self, values: Values, H: Any) -> Any:
+        """(3, bodies) centres of mass in the world."""
+        return jnp.stack(al.point(al.unpack_pose(H[:, :, self.units]), tuple(values.com)))  # type: ignore[arg-type]
+
+    def pieces(self, values: Values, q: Any, v: Any, s_near: Any, u: Any, applied: Any) -> Pieces:
+        base = values.base
+        H = poses(self.structure, Geometry(*base.geometry), q)
+        T = self._twists(self.centres(values, H))
+        s, Z, A = self.program._coordinates(base, q, H, T, s_near)
+        g, G = self.program._constraints(base, H, T, s, Z)
+        node = Node(q, H, T, s, Z, A, g, G)
+        R = H[:, :3, self.units]
+        axes, turns = A, None
+        if len(self.program.plan.ball_links):
+            turns, gradient = self.program._ball_node(base, node)
+            axes = jnp.concatenate([A, jnp.moveaxis(gradient, 0, 1).reshape(-1, self.structure.nv)])
+        drive = self._drive(values, s, u, applied)
+        force = self._bodies(values, R, v) + axes.T @ self._joints(values, s, axes @ v, turns, drive) + self._between(base, node, v)
+        return Pieces(node, axes, R, force, drive)
+
+    def _twists(self, x: Any) -> Any:
+        """(6, nv): the twist about the world's origin of every velocity; a turn about the centre x is `(e, x x e)`."""
+        n = len(self.units)
+        eye, zero = jnp.broadcast_to(jnp.eye(3)[:, None], (3, n, 3)), jnp.zeros((3, n, 3))
+        x0, x1, x2 = x
+        o = jnp.zeros(n)
+        cross = jnp.stack([jnp.stack([o, -x2, x1], 1), jnp.stack([x2, o, -x0], 1), jnp.stack([-x1, x0, o], 1)])
+        upper, lower = jnp.concatenate([zero, eye], axis=2), jnp.concatenate([eye, cross], axis=2)
+        return jnp.concatenate([upper, lower]).reshape(6, -1)
+
+    def momentum(self, values: Values, R: Any, v: Any) -> Any:
+        """`M v`."""
+        split = v.reshape(-1, 6)
+        angular = jnp.einsum("ijk,jlk,mlk,km->ki", R, values.inertia, R, split[:, 3:])
+        return jnp.concatenate([values.mass[:, None] * split[:, :3], angular], axis=1).reshape(-1)
+
+    def _bodies(self, values: Values, R: Any, v: Any) -> Any:
+        """Gravity and the gyroscopic torque."""
+        angular = self.momentum(values, R, v).reshape(-1, 6)[:, 3:]
+        weight = values.mass[:, None] * values.base.gravity
+        return jnp.concatenate([weight, -jnp.cross(v.reshape(-1, 6)[:, 3:], angular)], axis=1).reshape(-1)
+
+    def _drive(self, values: Values, s: Any, u: Any, applied: Any) -> Any:
+        """(axis rows,) actuators (their damping is a viscous row) and applied joint forces."""
+        plan = self.program.plan
+        scalars = applied[plan.coordinate_dof]
+        if len(plan.actuator_coordinate):
+            c = plan.actuator_coordinate
+            t, *_ = law.drive(s[c], 0.0 * s[c], u, tuple(values.base.actuator))
+            scalars = scalars.at[c].add(t)
+        balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
+        return jnp.concatenate([scalars, applied[balls]])
+
+    def _joints(self, values: Values, s: Any, rate: Any, turns: Any, drive: Any) -> Any:
+        """(axis rows,) explicit forces: springs, drives where there is no shaft, and damping below zero, which no row can have."""
+        base, plan = values.base, self.program.plan
+        stiffness, rest = base.law[LAW.index("stiffness")], base.law[LAW.index("springref")]
+        parts = [-stiffness * (s - rest)]
+        if turns is not None:
+            reference = al.quaternion_matrix(tuple(base.ball_reference))  # type: ignore[arg-type]
+            psi = jnp.stack(al.matrix_log(al.matmul(al.transpose(reference), turns)))  # (3, balls)
+            parts.append((-base.ball_law[0] * psi).T.reshape(3 * len(plan.ball_links)))
+        on_shaft = np.zeros(drive.shape[0], bool)
+        on_shaft[self.rows.shaft] = True
+        return jnp.concatenate(parts) + jnp.where(on_shaft, 0.0, drive) - jnp.minimum(values.damping, 0.0) * rate
+
+    def _between(self, base: Any, node: Node, v: Any) -> Any:
+        """Springs between points and bushings."""
+        out = jnp.zeros(self.structure.nv)
+        above, plan = self.program._above, self.program.plan
+        if len(links := plan.two_body["spring"]):
+            pa, pb = spring.points(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), base.spring)
+            reach = [jnp.einsum("ite,tj->iej", jnp.array(spring.moved(p)), node.T) * above(links[:, k]) for k, p in enumerate((pa, pb))]
+            D = reach[0] - reach[1]
+            d, rate = jnp.stack(al.sub(pa, pb)), jnp.einsum("iej,j->ie", D, v)
+            # an interval of length 2 whose ends are d -+ rate has the mean d and the rate `rate`; its impulse is `-f`
+            impulse, _, _ = spring.impulse(tuple(d - rate), tuple(d + rate), base.spring, 2.0)  # type: ignore[arg-type]
+            out = out - jnp.einsum("iej,ie->j", D, jnp.stack(impulse))
+        if len(links := plan.two_body["bushing"]):
+            fa, fb = bushing.frames(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), base.bushing)
+            d = bushing.displacement(fa, fb)
+            relative = above(links[:, 1]) - above(links[:, 0])
+            A = jnp.einsum("cte,tj->cej", jnp.array(bushing.rows(fa, fb, d)), node.T) * relative
+            rate = jnp.einsum("cej,j->ce", A, v)
+            impulse, _, _ = bushing.impulse(tuple(jnp.stack(d) - rate), tuple(jnp.stack(d) + rate), base.bushing, 2.0)
+            out = out - jnp.einsum("cej,ce->j", A, jnp.stack(impulse))
+        return out
+
+    # -- the equations -----------------------------------------------------------------------------------------------------------
+
+    def over_mass(self, values: Values, R: Any, rows: Any) -> Any:
+        """`rows M^-1`, (rows, nv)."""
+        inverse = jnp.einsum("ijk,jlk,mlk->kim", R, values.inverse, R)
+        split = rows.reshape(rows.shape[0], len(self.units), 6)
+        linear, angular = split[..., :3] / values.mass[:, None], jnp.einsum("rki,kim->rkm", split[..., 3:], inverse)
+        return jnp.concatenate([linear, angular], axis=2).reshape(rows.shape)
+
+    def regularisation(self, values: Values, h: Any) -> tuple[Any, Any]:
+        """Y and S of the constraint rows."""
+        eps, tau = values.softness
+        Y = 1.0 / (1.0 + 4.0 * tau / h)
+        return Y, 4.0 / (h * h) * eps * Y
+
+    def free_rows(self, values: Values, p: Pieces, v: Any, rate: Any, h: Any) -> tuple[Any, Any, Any]:
+        """A, the diagonal of S_A, and a. `rate` is `N v` with the axes of the step before.
+
+        A shaft resists the change of its rate, `d(N v)/dt = N v' + N' v`. For hinges `N' v = 0` and `N v` will do (seed 000, F.3); the axes
+        of a slide on a turning body and of a ball move under the velocity, so there the rate is remembered.
+        """
+        r = self.rows
+        Y, S = self.regularisation(values, h)
+        G, g = p.node.G[r.holonomic], p.node.g[r.holonomic]
+        viscous, shaft = p.axes[r.viscous], p.axes[r.shaft]
+        J = values.armature[r.shaft]
+        before = jnp.where(r.hinge[r.shaft], shaft @ v, rate[r.shaft])
+        A = jnp.concatenate([G, viscous, shaft])
+        a = [Y[r.holonomic] * (G @ v - 4.0 / h * g), jnp.zeros(len(r.viscous)), before + h * p.drive[r.shaft] / J]
+        return A, jnp.concatenate([S[r.holonomic], 1.0 / (values.damping[r.viscous] * h), 1.0 / J]), jnp.concatenate(a)
+
+    def limits(self, values: Values, p: Pieces, v: Any, h: Any) -> tuple[Any, Any]:
+        """(dry joints,) impulse limit without load, and the friction coefficient, both at the old rate (Stribeck)."""
+        first = np.searchsorted(self.rows.axis_joint, np.arange(len(self.rows.dry)))
+        rate = p.axes[self.rows.axes[first]] @ v
+        bump = jnp.exp(-((rate / values.stribeck_rate) ** 2))
+        limit, mu = values.limit, values.load_limit
+        return h * (limit[0] + limit[1] * bump), mu[0] + mu[1] * bump
+
+    def problem(self, values: Values, p: Pieces, state: State, h: Any) -> Problem:
+        r, v = self.rows, state.v
+        A, S_A, a = self.free_rows(values, p, v, state.rate, h)
+        v0 = v + h * self.over_mass(values, p.R, p.force[None])[0]
+        if not r.dry:
+            MJ = self.over_mass(values, p.R, A)
+            return Problem(A @ MJ.T + jnp.diag(S_A), A @ v0 - a, v0, A, MJ)
+        Y, S = self.regularisation(values, h)
+        G, g, Y, S = p.node.G[r.loaded], p.node.g[r.loaded], Y[r.loaded], S[r.loaded]
+        N = p.axes[r.axes]
+        J = jnp.concatenate([A, G, -G, N, -N])
+        MJ = self.over_mass(values, p.R, J)
+        diagonal = jnp.concatenate([S_A, S, S, values.slip, values.slip])
+        limit, mu = self.limits(values, p, v, h)
+        known = Y * (4.0 / h * g - G @ v)
+        b = jnp.concatenate([-a, known, -known, jnp.zeros(2 * len(r.axes))])
+        E, U = self._couplings(values, mu)
+        nothing = jnp.zeros((r.free, len(r.dry)))
+        E = jnp.concatenate([nothing, jnp.zeros((2 * len(r.loaded), len(r.dry))), E])
+        U = jnp.concatenate([nothing.T, U, -E[r.free + 2 * len(r.loaded) :].T], axis=1)
+        S_all = jnp.block([[J @ MJ.T + jnp.diag(diagonal), E], [U, jnp.diag(values.limit_slope)]])
+        return Problem(S_all, jnp.concatenate([J @ v0 + b, limit]), v0, J, MJ)
+
+    def _couplings(self, values: Values, mu: Any) -> tuple[Any, Any]:
+        """E (slip rows, dry joints) and U (dry joints, load rows)."""
+        r = self.rows
+        ones = (r.axis_joint[:, None] == np.arange(len(r.dry))[None, :]).astype(float)
+        own = (np.arange(len(r.dry))[:, None] == r.row_joint[None, :]).astype(float)
+        U = mu[:, None] * own * values.lever[None, :]
+        return jnp.asarray(np.concatenate([ones, ones])), jnp.concatenate([U, U], axis=1)
+
+    def solve(self, problem: Problem, guess: Any) -> lcp.Solution:
+        return mlcp.solve_symmetric(problem.S, problem.b, self.rows.free, guess=guess)
+
+    def step(self, values: Values, state: State, u: Any, applied: Any, h: Any) -> tuple[State, Any, Any, Any]:
+        """The next state, the constraint forces (nc,), a status and the pivots."""
+        r = self.rows
+        p = self.pieces(values, state.q, state.v, state.s, u, applied)
+        problem = self.problem(values, p, state, h)
+        solution = self.solve(problem, state.active if r.dry else None)
+        moves = problem.J.shape[0]
+        v = problem.v0 + problem.MJ.T @ solution.z[:moves]
+        q = self.moved(values, p, v, h)
+        turn = h * jnp.sqrt(jnp.max(jnp.sum(v.reshape(-1, 6)[:, 3:] ** 2, axis=1)))
+        finite = jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(problem.S))
+        status = jnp.where(finite, jnp.where(solution.status == lcp.SOLVED, jnp.where(turn < 1.0, CONVERGED, TURNED), NO_SOLUTION), NOT_FINITE).astype(
+            jnp.int32
+        )
+        return State(q, v, p.node.s, p.axes @ v, solution.active[r.free :]), self.reactions(solution.z) / h, status, solution.pivots
+
+    def reactions(self, z: Any) -> Any:
+        """(nc,) impulses of the constraint rows."""
+        r = self.rows
+        count, first = len(r.loaded), r.free
+        lam = jnp.zeros(self.structure.nc).at[r.holonomic].set(z[: len(r.holonomic)])
+        return lam.at[r.loaded].set(z[first : first + count] - z[first + count : first + 2 * count])
+
+    def moved(self, values: Values, p: Pieces, v: Any, h: Any) -> Any:
+        """The coordinates after the step: centres moved, bodies turned, origins put back."""
+        starts = self.structure.q_start[self.units]
+        split = v.reshape(-1, 6)
+        e = tuple(p.node.q[starts + 3 + k] for k in range(4))
+        turn = al.quaternion_exp(tuple(h * split[:, 3 + k] for k in range(3)))  # type: ignore[arg-type]
+        e = al.quaternion_normalised(al.quaternion_product(turn, e))  # type: ignore[arg-type]
+        x = self.centres(values, p.node.H) + h * split[:, :3].T
+        o = x - jnp.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com)))
+        places = np.concatenate([starts + k for k in range(7)])
+        return p.node.q.at[places].set(jnp.concatenate([*o, *e]))
+
+    # -- many steps --------------------------------------------------------------------------------------------------------------
+
+    def advance(self, values: Values, state: State, control: Any, applied: Any, count: Any, h: Any) -> tuple:
+        """Up to `PIECE` steps; control (actuators, PIECE), applied (tree velocities, PIECE). Stops before the first step that fails."""
+        s = self.structure
+
+        def unfinished(carry: tuple) -> Any:
+            return (carry[0] < count) & (carry[4] == CONVERGED)
+
+        def body(carry: tuple) -> tuple:
+            i, state, q, multipliers, _, pivots = carry
+            new, forces, status, used = self.step(values, state, control[:, i], applied[:, i], h)
+            good = status == CONVERGED
+            state = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
+            return i + jnp.where(good, 1, 0), state, q.at[i].set(state.q), multipliers.at[i].set(forces), status, pivots + used
+
+        zero = jnp.zeros((), jnp.int32)
+        return jax.lax.while_loop(unfinished, body, (zero, state, jnp.zeros((PIECE, s.nq)), jnp.zeros((PIECE, s.nc)), zero, zero))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    step: Step
+    advance: Callable
+    pieces: Callable
+    problem: Callable
+    solve: Callable
+
+
+def compiled(rows: Rows) -> Compiled:
+    step = Step(rows)
+    return Compiled(step, jax.jit(step.advance), jax.jit(step.pieces), jax.jit(step.problem), jax.jit(step.solve))
