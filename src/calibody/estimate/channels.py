@@ -101,7 +101,7 @@ def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.
                     model, numbers, _ = problem.model_of(run, theta)
                     ends.append(_window(replace(whole, model=model, numbers=numbers), a, b)[channel][k - a])
                 o_theta[p, column] = (ends[0] - ends[1]) / (2.0 * step)
-    inner = np.einsum("ij,ij->j", o_x, found.step.factor.solve(o_x)) * found.factor
+    inner = np.einsum("ij,ij->j", o_x, found.step.factor.solve(o_x, 1e-15)) * found.factor
     along = o_theta + found.step.response.T @ o_x
     return np.sqrt(np.maximum(inner + np.einsum("ij,ik,kj->j", along, found.covariance_theta, along), 0.0))
 

@@ -55,7 +55,7 @@ def analyse(information: np.ndarray, names: Sequence[str], theta: np.ndarray, sc
     weak = (mu < WEAK * max(mu.max(), 0.0)) | (mu * 1.0 < factor)  # sd = sqrt(factor/mu) > 1
     share = (vectors[:, weak] ** 2).sum(1)
     strong = ~weak
-    lost = (vectors[:, weak] ** 2 / np.maximum(mu[weak], WEAK * mu.max())).sum(1)
+    lost = (vectors[:, weak] ** 2 / np.maximum(mu[weak], max(WEAK * mu.max(), 1e-300))).sum(1)
     kept = (vectors[:, strong] ** 2 / mu[strong]).sum(1)
     resolved[free] = (share <= SHARE) & (lost <= HIDDEN * kept)
     inverse = (vectors[:, strong] / mu[strong]) @ vectors[:, strong].T

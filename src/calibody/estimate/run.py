@@ -164,6 +164,15 @@ class Run:
             rest = rest[len(d.signal.times) :]
         return noise[:process].reshape(self.inner, len(self.disturbed)).T, noise[process : process + ringing].reshape(2, -1), deviations
 
+    @property
+    def when(self) -> tuple[np.ndarray, np.ndarray]:
+        """In units of nodes: when every state unknown and every equation comes."""
+        inner, kept = np.arange(1, self.K - 1), int(self.active.sum())
+        samples = [(d.signal.times - self.times[0]) / self.h for d in self.uncertain]
+        states = [np.repeat(np.arange(self.K), self.structure.nv), np.repeat(inner + 0.1, kept), np.repeat(inner + 0.1, len(self.disturbed))]
+        states += [np.repeat([0.0, self.K - 1.0], len(self.ringing)), *(np.clip(t, 0.0, self.K - 1.0) + 0.5 for t in samples)]
+        return np.concatenate(states), np.concatenate([np.repeat(inner + 0.2, self.structure.nv), np.tile(np.arange(self.K) + 0.3, kept)])
+
     # -- drives ------------------------------------------------------------------------------------------------------------------
 
     def drives(self, model: Model, deviations: list[np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -73,7 +73,12 @@ class Smoothing(AbstractProblem):
         C, Cx = np.zeros(0), sp.csr_matrix((0, run.nq))
         if run.active.any():
             C, Cx = self._loops(x)
-        return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)))
+        return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)), self._when(len(C)))
+
+    def _when(self, constraints: int) -> np.ndarray:
+        """Nodes and their constraints in the order of time."""
+        K = self.run.K
+        return np.concatenate([np.repeat(np.arange(K), self.run.structure.nv), np.repeat(np.arange(K) + 0.5, constraints // K)])
 
     def reweigh(self, x: States) -> None:
         """Weights of the run's samples from their residuals."""

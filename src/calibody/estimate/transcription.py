@@ -142,7 +142,13 @@ class Transcription(AbstractProblem):
             F[0], Ft[0] = np.append(F[0], 0.0), np.vstack([Ft[0], self._scale_row(theta)])
         empty = sp.csr_matrix((len(F[0]), sum(r.size for r in self.runs)))
         Fx_all = sp.vstack([empty, sp.block_diag(Fx)], format="csr")
-        return Linearisation(np.concatenate(F), Fx_all, np.vstack(Ft), np.concatenate(C), sp.block_diag(Cx, format="csr"), np.vstack(Ct))
+        return Linearisation(np.concatenate(F), Fx_all, np.vstack(Ft), np.concatenate(C), sp.block_diag(Cx, format="csr"), np.vstack(Ct), self._when())
+
+    def _when(self) -> np.ndarray:
+        """Run after run, each in the order of time."""
+        both = [run.when for run in self.runs]
+        first = np.cumsum([0.0, *(run.K for run in self.runs)])
+        return np.concatenate([t + f for (t, _), f in zip(both, first, strict=False)] + [t + f for (_, t), f in zip(both, first, strict=False)])
 
     # -- scale ---------------------------------------------------------------------------------------------------------------------
 

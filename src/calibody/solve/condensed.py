@@ -30,7 +30,7 @@ Sparse = Any
 """A scipy sparse matrix (its stubs tell matrix from array and format from format; nothing here depends on that)."""
 
 # Half bandwidth up to which the band is factored: its cost grows with the square of the width, that of the sparse factor hardly.
-WIDEST = 300
+WIDEST = 600
 # Static regularisation of the equilibrated matrix (whose entries are at most 1): enough for the pivots. Refinement has to take it out again, and
 # the error bars show whether it did: with 1e-12 they were 4 % off in `free` coordinates, where the matrix is worst; with 1e-13 they agree with
 # those of `tree` to 1e-6.
@@ -53,12 +53,14 @@ class Linearisation:
     C: np.ndarray
     Cx: Sparse
     Ct: np.ndarray
+    when: np.ndarray | None = None
+    """(states and equations,) when each comes in time, if they are chained: their order in the band. None: one is found."""
 
 
 class Factor:
     """K, equilibrated and factored; `solve` refines with the matrix itself.
 
-    Chained states make K banded once its unknowns are reordered (reverse Cuthill-McKee): LU with row pivoting on the band, stable for any K, and
+    Chained states make K banded once its unknowns are in the order of time (or reverse Cuthill-McKee): LU with row pivoting on the band, stable for any K, and
     all right-hand sides at once. Where the band is wide (long-range couplings), LDL' without pivoting on the sparse matrix, whose static
     regularisation makes it quasi-definite.
     """
@@ -70,7 +72,7 @@ class Factor:
         self.scale = _equilibration(K)
         D = sp.diags(self.scale)
         self.K = (D @ K @ D).tocsr()
-        band = _Band(self.K)
+        band = _Band(self.K, lin.when)
         self.factor: _Band | _Sparse = band if band.half <= WIDEST and band.factored else _Sparse(self.K, self.n)
 
     @property
@@ -78,8 +80,8 @@ class Factor:
         """log |det K|"""
         return self.factor.log_determinant - 2.0 * float(np.log(self.scale).sum())
 
-    def solve(self, b: np.ndarray) -> np.ndarray:
-        """K^-1 b for a vector or for columns."""
+    def solve(self, b: np.ndarray, refined: float = REFINED) -> np.ndarray:
+        """K^-1 b for a vector or for columns; `refined`: relative residual from which it is good enough."""
         if b.ndim == 2 and not b.shape[1]:
             return b
         right = b * (self.scale if b.ndim == 1 else self.scale[:, None])
@@ -89,7 +91,7 @@ class Factor:
         for _ in range(REFINEMENTS):
             r = right - self.K @ x
             error = np.abs(r).max(initial=0.0, axis=0)
-            worthwhile = np.any((error < 0.3 * best_error) & (error > REFINED * size))
+            worthwhile = np.any((error < 0.3 * best_error) & (error > refined * size))
             best = x if np.all(error < best_error) else np.where(error < best_error, x, best)
             best_error = np.minimum(error, best_error)
             if not worthwhile:
@@ -101,12 +103,12 @@ class Factor:
 class _Band:
     """LU of the reordered band (LAPACK's gbtrf)."""
 
-    def __init__(self, K: Sparse) -> None:
+    def __init__(self, K: Sparse, when: np.ndarray | None) -> None:
         from scipy.linalg import lapack
         from scipy.sparse.csgraph import reverse_cuthill_mckee
 
         n = K.shape[0]
-        self.order = reverse_cuthill_mckee(K, symmetric_mode=True)
+        self.order = reverse_cuthill_mckee(K, symmetric_mode=True) if when is None else np.argsort(when, kind="stable")
         place = np.empty(n, dtype=np.int64)
         place[self.order] = np.arange(n)
         entries = K.tocoo()
