@@ -41,7 +41,10 @@ demo: $(INSTALLED) ## calibrate a Furuta pendulum and compare with the truth
 	$(BIN)/calibody demo furuta --out build/demo
 
 bench: $(INSTALLED) ## measure times and compare them with the committed baseline
+	$(BIN)/python -m pip install -q 'mujoco[sysid]' || echo 'mujoco.sysid could not be installed; the race is run without it'
 	$(BIN)/python benchmarks/run.py $(ARGS)
+	$(BIN)/python benchmarks/race.py
+	$(BIN)/python benchmarks/scale.py
 
 docs: $(DOCS_INSTALLED) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet
