@@ -16,12 +16,12 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.reported import reported
-from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Result
+from calibody.estimate.result import ChannelFit, Estimate, Mesh, Outlier, Result
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.transcription import Transcription, independent, multipliers_of
 from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unknowns import Entry, Unknown, entries, values_at
+from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing, values_at
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
@@ -72,8 +72,7 @@ def fit(
     period = min(r.period for r in recordings)
     density, auto = noise.process_noise(model, process_noise, period)
     found_noise, given, missing = noise.noises(recordings, density)
-    worker = _Fit(structure, recordings, unknowns, found_noise, noise.hypers(density, auto, missing), robust, report)
-    worker.given = given
+    worker = _Fit(structure, recordings, unknowns, found_noise, given, noise.hypers(density, auto, missing), robust, report)
     base = period if h is None else h
     levels: list[_Level] = []
     begin = start or {}
@@ -88,12 +87,11 @@ def fit(
 
 
 def refit(
-    structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float | None
+    structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float
 ) -> Result:
     """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
-    worker = _Fit(structure, [recording], unknowns, noises, [], False, None)
-    worker.given = given
-    level = worker.solve(recording.period if h is None else h, theta, None)
+    worker = _Fit(structure, [recording], unknowns, noises, given)
+    level = worker.solve(h, theta, None)
     return worker.result([level], 0.0)
 
 
@@ -126,19 +124,15 @@ def _settled(levels: Sequence[_Level]) -> bool:
 
 
 class _Fit:
-    given = True
-
     def __init__(
-        self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise],
-        hypers: list[marginal.Hyper], robust: bool, report: Callable[[Iteration], None] | None,
+        self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
+        hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None,
     ) -> None:  # fmt: skip
         self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
-        self.noises, self.hypers, self.robust = noises, hypers, robust
+        self.noises, self.given, self.hypers, self.robust = noises, given, hypers, robust
         self.history: list[Iteration] = []
         self.notes: list[str] = []
-        self.friction = any(j.friction > 0.0 or j.stribeck > 0.0 for j in structure.model.joints) or any(
-            p.path.endswith((".friction", ".stribeck")) for e in unknowns for p in e.places
-        )
+        self.friction = bool(rubbing(structure.model, unknowns))
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
@@ -258,7 +252,6 @@ class _Fit:
         numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
         calibrated = self._calibrated(problem.model, numbers)
         channels = tuple(self._channels(levels[-1]))
-        agreement = found.agreement
         return Result(
             status=solution.status,
             parameters=parameters,
@@ -271,7 +264,7 @@ class _Fit:
             dof=found.dof,
             noise_given=self.given,
             process_noise=self._process_noise(problem),
-            runs_agree=None if agreement is None else Agreed(agreement.agree, agreement.chi2, agreement.dof, agreement.probability),
+            runs_agree=found.agreement,
             outliers=_outliers(channels),
             mesh=Mesh(problem.runs[0].h, len(levels) - 1),
             iterations=len(self.history),
@@ -303,10 +296,8 @@ class _Fit:
         problem, out = level.problem, []
         for r, states in enumerate(level.solution.x):
             run = problem.runs[r]
-            model, numbers, sensors = problem.model_of(r, level.solution.theta)
-            _, frames = problem.frames(r, states, model, numbers)
-            for d in run.data:
-                fitted, path = problem.predict(run, model, frames, sensors, d)[0], d.channel.path
+            for d, fitted in problem.fitted(r, states, level.solution.theta):
+                path = d.channel.path
                 white = level.found.white[r, path]
                 out.append(ChannelFit(self.recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], white, run.weights[path]))
         return out
@@ -341,7 +332,7 @@ def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
     """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
     out = []
     for c in channels:
-        size = max(c.sd, 1.4826 * float(np.median(np.abs(c.residual))))
+        size = robust_loss.noise_size(c.residual, c.sd)
         out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.residual[k] / size)) for k in np.flatnonzero(np.abs(c.residual) > 5.0 * size)]
     return tuple(out)
 

@@ -44,8 +44,8 @@ def foresee(
     share = max(NODES // len(runs), FEWEST) * h
     cut = [r if r.duration <= share else r.cut(end=r.start + share) for r in runs]
     density, _ = noise.process_noise(model, process_noise, period)
-    found, _, _ = noise.noises(cut, density)
-    worker = _Fit(structure, cut, unknowns, found, [], False, None)
+    found, given, _ = noise.noises(cut, density)
+    worker = _Fit(structure, cut, unknowns, found, given)
     problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
     theta = np.array([e.initial for e in unknowns])
     x = [worker._begin(problem, r, theta) for r in range(len(cut))]

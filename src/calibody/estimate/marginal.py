@@ -186,10 +186,8 @@ def _squares(problem: Transcription, x: Sequence[States], theta: np.ndarray, hyp
             z = run.parts(motion.noise)[0][[joint == hyper.name for joint, _ in run.disturbed]]
             squares, count = squares + float((z**2).sum()), count + z.size
             continue
-        model, numbers, sensors = problem.model_of(r, theta)
-        _, frames = problem.frames(r, motion, model, numbers)
-        for d in run.data:
+        for d, prediction in problem.fitted(r, motion, theta):
             if d.channel.path == hyper.name and hyper.name in run.noise.missing:
-                deviation = (problem.predict(run, model, frames, sensors, d)[0] - d.y) * run.weight(d)
+                deviation = (prediction - d.y) * run.weight(d)
                 squares, count = squares + float(deviation @ deviation), count + len(d.y)
     return squares, count

@@ -79,14 +79,14 @@ def _pinned(result: Result, recording: Recording) -> tuple[list[Entry], np.ndarr
     return out, np.array(theta)
 
 
-def follow(result: Result, recording: Recording, h: float | None = None) -> Result:
+def follow(result: Result, recording: Recording) -> Result:
     """The motion of another recording under the estimates of a fit: states only (and what is estimated per run)."""
     from calibody.estimate.fit import refit
 
     entries, theta = _pinned(result, recording)
     density = dict(result.problem.runs[0].noise.density)
     found, given, _ = noises([recording], density)
-    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, result.mesh.h if h is None else h)
+    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, result.mesh.h)
 
 
 def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:

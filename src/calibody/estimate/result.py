@@ -10,6 +10,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.identifiability import Determined
+from calibody.estimate.unknowns import rubbing
 from calibody.model import Model
 
 if TYPE_CHECKING:
@@ -136,10 +137,10 @@ class Result:
     def friction_rate(self) -> dict[str, float]:
         """The rate of each joint with dry friction below which that was taken as viscous [rad/s, m/s]."""
         run = self.problem.runs[0]
-        joints = [(c.joint, run.structure.model.joint(c.joint)) for c in run.structure.scalar_coordinates]
-        rubbed = {p.path.split(".")[1] for e in self.problem.entries for p in e.places if p.path.endswith((".friction", ".stribeck"))}
+        joints = [c.joint for c in run.structure.scalar_coordinates]
         rates = np.full(len(joints), run.delta) if run.deltas is None else run.deltas
-        return {n: float(d) for (n, j), d in zip(joints, rates, strict=True) if j.friction > 0.0 or j.stribeck > 0.0 or n in rubbed}
+        rubbed = rubbing(run.structure.model, self.problem.entries)
+        return {joint: float(rate) for joint, rate in zip(joints, rates, strict=True) if joint in rubbed}
 
     def _run(self, run: str | int) -> int:
         names = [r.name for r in self.recordings]

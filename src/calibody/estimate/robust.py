@@ -17,10 +17,14 @@ TUNING = 2.385
 REWEIGHTINGS = 10
 
 
+def noise_size(residual: np.ndarray, sd: float) -> float:
+    """The channel's sd, or that of the bulk of its residuals if it is larger (1.4826: from the median of normal noise to its sd)."""
+    return max(sd, 1.4826 * float(np.median(np.abs(residual))))
+
+
 def weights(residual: np.ndarray, sd: float) -> np.ndarray:
     """Square roots of the weights: what residuals are multiplied by."""
-    size = max(sd, 1.4826 * float(np.median(np.abs(residual))))
-    return 1.0 / np.sqrt(1.0 + (residual / (TUNING * size)) ** 2)
+    return 1.0 / np.sqrt(1.0 + (residual / (TUNING * noise_size(residual, sd))) ** 2)
 
 
 def reweighted(problem: Transcription, solution: Solution, again: Callable[[Solution], Solution]) -> Solution:
@@ -29,11 +33,9 @@ def reweighted(problem: Transcription, solution: Solution, again: Callable[[Solu
         change = 0.0
         for r, states in enumerate(solution.x):
             run = problem.runs[r]
-            model, numbers, sensors = problem.model_of(r, solution.theta)
-            _, frames = problem.frames(r, states, model, numbers)
-            for d in run.data:
+            for d, prediction in problem.fitted(r, states, solution.theta):
                 path = d.channel.path
-                new = weights(problem.predict(run, model, frames, sensors, d)[0] - d.y, run.noise.measured[path])
+                new = weights(prediction - d.y, run.noise.measured[path])
                 change = max(change, float(np.abs(new - run.weights[path]).max()))
                 run.weights[path] = new
         if change < 0.01:

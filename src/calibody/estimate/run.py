@@ -23,7 +23,6 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
@@ -88,6 +87,7 @@ class Run:
         self.soft = Numbers.of(structure).softness[0] > 0.0
         self.typical = np.ones(structure.nc)
         """The typical force L of each row (set by the start)."""
+        self._combined: tuple[bytes, Sparse] | None = None
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel)
@@ -192,14 +192,11 @@ class Run:
 
     def _driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
-        channel = channels.resolve(model, drive.channel)
-        s = self.structure
-        if channel.kind == "actuator" and not channel.quantity:
+        channel, s = channels.drivable(model, drive.channel), self.structure
+        if channel.kind == "actuator":
             k = [a.name for a in model.actuators].index(channel.name)
             return "control", k, model.actuators[k].delay
-        if channel.kind == "joint" and channel.quantity == "force" and not channel.components:
-            return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
-        raise CalibodyError(f'"{drive.channel}" cannot be driven; drive actuator.NAME or joint.NAME.force of a hinge or slide.')
+        return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
 
     def point(self, model: Model, numbers: Numbers, motion: States) -> Point:
         z, _, deviations = self.parts(motion.noise)
@@ -226,7 +223,16 @@ class Run:
         return self.structure.nv * self.inner + int(self.active.sum()) * self.K
 
     def _combination(self, softness: np.ndarray) -> Sparse:
-        """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes."""
+        """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes.
+
+        Kept from the last call: only unknown damping times change it.
+        """
+        key = self.active.tobytes() + softness[1].tobytes()
+        if self._combined is None or self._combined[0] != key:
+            self._combined = key, self._combine(softness)
+        return self._combined[1]
+
+    def _combine(self, softness: np.ndarray) -> Sparse:
         K, nc = self.K, self.structure.nc
         pieces = []
         for r in np.flatnonzero(self.active):

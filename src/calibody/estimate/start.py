@@ -24,7 +24,7 @@ from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
 from calibody.steppers.base import Start
-from calibody.steppers.start import free_start
+from calibody.steppers.start import free_start, stiffened
 
 WALKED = 400
 """Instants at which the first motion is found one after the other."""
@@ -151,11 +151,6 @@ def lowpass(d: Data) -> np.ndarray:
     from scipy.ndimage import median_filter
 
     return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
-
-
-def stiffened(model: Model) -> Model:
-    """All joints rigid."""
-    return model.replace({f"joint.{j.name}.{c}": 0.0 for j in model.joints if j.soft for c in ("compliance", "angular_compliance")}, check=False)
 
 
 def resting(structure: Structure, model: Model) -> np.ndarray:

@@ -95,6 +95,12 @@ class Transcription(AbstractProblem):
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
         return np.concatenate(F), np.concatenate(C)
 
+    def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
+        """Every channel of a run with the prediction of its samples."""
+        model, numbers, sensors = self.model_of(r, theta)
+        _, frames = self.frames(r, states, model, numbers)
+        return [(d, self.predict(self.runs[r], model, frames, sensors, d)[0]) for d in self.runs[r].data]
+
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
         """(forces, inner nodes): the unmodelled forces that would balance the equations best, node by node."""
         run = self.runs[r]

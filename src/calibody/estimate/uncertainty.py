@@ -21,6 +21,7 @@ from scipy.special import chdtrc  # the chi-square distribution's tail; scipy.st
 
 from calibody.estimate import identifiability
 from calibody.estimate.reported import Reported, reported
+from calibody.estimate.result import Agreed
 from calibody.estimate.run import States
 from calibody.estimate.transcription import Transcription
 from calibody.solve.condensed import Linearisation, Step, step
@@ -31,19 +32,6 @@ DISAGREE = 0.01
 """Probability below which runs are taken as disagreeing."""
 LAGS = 20
 """Lags of the Ljung-Box test."""
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Whether the runs of a joint fit agree: chi2 between runs, its degrees of freedom and probability."""
-
-    chi2: float
-    dof: int
-    probability: float
-
-    @property
-    def agree(self) -> bool:
-        return self.probability >= DISAGREE
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,7 @@ class Uncertainty:
     dof: int
     white: dict[tuple[int, str], float]
     """Probability that the residuals of (run, channel) are white."""
-    agreement: Agreement | None
+    agreement: Agreed | None
     robust: bool
     """Whether the sandwich was used."""
     covariance_theta: np.ndarray
@@ -206,7 +194,7 @@ def _scores(problem: Transcription, lin: Linearisation, T: np.ndarray) -> tuple[
 
 def _between(
     problem: Transcription, lin: Linearisation, T: np.ndarray, theta: np.ndarray, analysis: identifiability.Identifiability, at_bound: np.ndarray
-) -> Agreement | None:
+) -> Agreed | None:
     """chi2 of the runs' own estimates about the joint one: `sum g_r' I_r^+ g_r`, over the parameters that all runs share and the data resolve."""
     shared = np.array([e.run is None for e in problem.entries]) & analysis.resolved & ~at_bound
     if not shared.any():
@@ -229,10 +217,11 @@ def _between(
     dof = rank - int(shared.sum())
     if dof <= 0:
         return None
-    return Agreement(chi2, dof, float(chdtrc(dof, chi2)))
+    probability = float(chdtrc(dof, chi2))
+    return Agreed(probability >= DISAGREE, chi2, dof, probability)
 
 
-def _scattered(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreement) -> np.ndarray:
+def _scattered(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
     """Inflated by the scatter of the runs."""
     g, _ = _scores(problem, lin, T)
     R = len(g)

@@ -186,6 +186,12 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 
+def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
+    """Joints with dry friction, known or unknown."""
+    unknown = {p.path.split(".")[1] for e in entry_list for p in e.places if p.path.endswith((".friction", ".stribeck"))}
+    return unknown | {j.name for j in model.joints if j.friction > 0.0 or j.stribeck > 0.0}
+
+
 def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
     """Numbers of the model and of sensors in one run."""
     numbers: dict[str, float] = {}

@@ -103,7 +103,7 @@ def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
         for path in channels_of(channel, how.columns):
             _attempt(findings, lambda path=path: check_observed(model, path))
     for channel in spec.drive:
-        _attempt(findings, lambda channel=channel: check_driven(model, channel))
+        _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:
         if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force"} & set(spec.drive):
             findings.append(Finding(WARNING, f'The run "{spec.label}" does not drive "actuator.{actuator.name}"; its control is taken as zero.'))
@@ -114,15 +114,6 @@ def channels_of(channel: str, columns: tuple[str, ...] | None) -> list[str]:
     from calibody.recording.readers import COMPONENTS
 
     return [channel] if columns is None else [f"{channel}.{part}" for part in COMPONENTS.get(len(columns), ())]
-
-
-def check_driven(model: Model, path: str) -> None:
-    """A sentence if a channel cannot be driven."""
-    channel = channels.resolve(model, path)
-    control = channel.kind == "actuator" and not channel.quantity
-    force = channel.kind == "joint" and channel.quantity == "force" and not channel.components
-    if not (control or force):
-        raise CalibodyError(f'"{path}" cannot be driven; drive actuator.NAME or joint.NAME.force of a hinge or slide.')
 
 
 def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> tuple[Entry, ...]:

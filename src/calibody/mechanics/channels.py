@@ -50,6 +50,16 @@ class Channel:
     unit: str
 
 
+def drivable(model: Model, path: str) -> Channel:
+    """A channel that a drive can set: the control of an actuator, or the force on a hinge or slide."""
+    channel = resolve(model, path)
+    control = channel.kind == "actuator" and not channel.quantity
+    force = channel.kind == "joint" and channel.quantity == "force" and not channel.components
+    if not (control or force):
+        raise CalibodyError(f'"{path}" cannot be driven; drive actuator.NAME or joint.NAME.force of a hinge or slide.')
+    return channel
+
+
 def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], str]]:
     """Every channel of a model without components: path -> kind, name, quantity, components, unit."""
     out: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {}

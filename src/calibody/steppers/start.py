@@ -16,6 +16,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import channels, host
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure
+from calibody.model import Model
 from calibody.spatial import algebra as al
 from calibody.steppers.base import Start
 
@@ -115,13 +116,13 @@ def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any],
     if structure.coordinates == TREE:
         start = tree_start(structure, numbers, initial, projection, size)
         return start, start.v
-    rigid = structure.model if not any(j.soft for j in structure.model.joints) else _without_compliance(structure)
-    tree = Structure.build(rigid, TREE)
+    tree = Structure.build(stiffened(structure.model), TREE)
     tree_numbers = Numbers.of(tree)
     start = tree_start(tree, tree_numbers, initial, projection, size)
     return free_start(tree, structure, tree_numbers, start), start.v
 
 
-def _without_compliance(structure: Structure) -> Any:
-    soft = [j.name for j in structure.model.joints if j.soft]
-    return structure.model.replace({f"joint.{name}.{field}": 0.0 for name in soft for field in ("compliance", "angular_compliance")})
+def stiffened(model: Model) -> Model:
+    """The model with all joints rigid."""
+    soft = [j.name for j in model.joints if j.soft]
+    return model.replace({f"joint.{name}.{field}": 0.0 for name in soft for field in ("compliance", "angular_compliance")}, check=False) if soft else model
