@@ -64,7 +64,7 @@ def test_odd_texts_and_numbers_come_back(tmp_path: Path) -> None:
             RunSpec(observe={"joint.h.angle": ObserveSpec(column="x", file="other.csv")}, time_unit="ms"),
         ),
         unknowns={"a.b": cb.Unknown(1e22, lower=-1.0, upper=5e-324)},
-        method=Method("shadow", process_noise={"joint.h": 0.1}, robust=True),
+        method=Method("shadow", process_noise={"joint.h": 0.1}, robust=True, kappa=10.0, formulation="lifted", stepper={"compliance": 1e-6}),
         folder=tmp_path,
     )
     assert load(save(experiment, tmp_path / "odd.toml")) == experiment
@@ -113,7 +113,7 @@ MISTAKES = [
     ('coordinates = "tree"', 'coordinates = "polar"', ":40:", "auto, tree, free"),
     ('process_noise = "none"', "process_noise = -1", ":41:", "standard deviation"),
     ("h = 0.01", "h = 0", ":42:", "positive time step"),
-    ("h = 0.01", "steps = 3", ":42:", "unknown key", "it takes name, coordinates"),
+    ("h = 0.01", "wobble = 3", ":42:", "unknown key", "it takes name, coordinates"),
     ("# swinging", "run = 3", "swing.toml", "TOML"),
 ]
 

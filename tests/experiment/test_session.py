@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -65,9 +66,21 @@ def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path,
     assert code == 0 and "status: converged" in out
 
 
-def test_the_shadow_method_is_refused(run: Command, tmp_path: Path) -> None:
-    code, _, err = run("fit", write(tmp_path, EXPERIMENT + 'name = "shadow"\n'))
-    assert code == 2 and err == 'error: method.name = "shadow" is not available yet; use "transcription", or leave it out.\n'
+def test_the_shadow_method_from_a_file(run: Command, tmp_path: Path) -> None:
+    """The engine's step and compliance are given; the report is made like any other."""
+    method = 'name = "shadow"\nkappa = 50.0\nh = 0.02\nformulation = "lifted"\nstepper = { compliance = 1e-6, angular_compliance = 1e-6 }\n'
+    text = re.sub(r"(?s)\[method\].*", "[method]\n" + method, EXPERIMENT)
+    code, out, err = run("fit", write(tmp_path, text))
+    assert code == 0 and "status: converged" in out, err
+    saved = cb.open(tmp_path / "swing-fit")
+    assert saved.mesh.h == 0.02 and (tmp_path / "swing-fit" / "report.html").exists()
+    for wrong, word in (
+        ("kappa = -1.0", "weight above zero"),
+        ("stepper = { complience = 1.0 }", '"compliance"'),
+        ("stepper = { compliance = 0.0 }", "above zero"),
+    ):
+        code, _, err = run("fit", write(tmp_path, re.sub(r"(?s)\[method\].*", f'[method]\nname = "shadow"\n{wrong}\n', EXPERIMENT)))
+        assert code == 2 and word in err
 
 
 def test_ctrl_c_leaves_the_best_point_and_resume_goes_on(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

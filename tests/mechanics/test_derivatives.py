@@ -56,7 +56,7 @@ def everything() -> cb.Model:
         ],
         bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
         actuators=[cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1), cb.Actuator("m2", "h1", gain=2)],
-        world=cb.World(tilt=(0.1, 0.05)),
+        world=cb.World(tilt=(0.1, 0.05, 0.02)),
     )
 
 

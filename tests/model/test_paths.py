@@ -89,9 +89,9 @@ def test_every_number_is_listed_once_and_reads_back(model):
         ("body.arm.mass.x", ['after "mass"', "single number"]),
         ("body.arm.com.x.y", ['after "com"', "one of x, y, z"]),
         ("joint.shoulder.anchr", ['did you mean "anchor"?']),
-        ("world.wind.x", ["world.gravity.x|y|z", "world.gravity.tilt.x|y"]),
+        ("world.wind.x", ["world.gravity.x|y|z", "world.gravity.tilt.x|y|z"]),
         ("world.gravity.w", ["world.gravity.x|y|z"]),
-        ("world.gravity.tilt.z", ["world.gravity.tilt.x|y"]),
+        ("world.gravity.tilt.w", ["world.gravity.tilt.x|y|z"]),
     ],
 )
 def test_a_wrong_path_is_one_sentence_with_the_remedy(model, path, words):

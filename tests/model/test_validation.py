@@ -77,7 +77,7 @@ ELEMENTS = [
     (partial(cb.Actuator, "m", joint="hinge", gain=NAN), ["actuator.m.gain", "finite"]),
     (partial(cb.Sensor, "s", channel="joint.hinge.angle", sd=-1), ["sensor.s.sd", "must not be negative"]),
     (partial(cb.World, gravity=(0, 0, NAN)), ["gravity", "finite"]),
-    (partial(cb.World, tilt=(0, 0, 0)), ["tilt has 3 numbers", "give 2"]),
+    (partial(cb.World, tilt=(0, 0)), ["tilt has 2 numbers", "give 3"]),
 ]
 
 

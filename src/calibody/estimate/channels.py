@@ -27,17 +27,12 @@ from calibody.steppers.motion import Motion
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
+    from calibody.estimate.transcription import Transcription
 
 REACH = 2
 """Nodes on either side that a channel can depend on: reaction forces take second differences."""
 STEP = 1e-6
 """Of the differences, relative to 1 rad, 1 m or the size of the number."""
-
-
-def motion(result: Result, run: int) -> Motion:
-    """The motion of one run of a fit."""
-    model, numbers, _ = result.problem.model_of(run, result.theta)
-    return as_motion(result.problem.runs[run], model, numbers, result.states[run])
 
 
 def as_motion(run: Run, model: Model, numbers: Numbers, states: States) -> Motion:
@@ -76,16 +71,16 @@ def _window(whole: Motion, first: int, end: int) -> Motion:
     )
 
 
-def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.ndarray:
+def channel_sd(result: Result, problem: Transcription, run: int, channel: str, times: np.ndarray) -> np.ndarray:
     """Standard deviations of a scalar channel at the inner nodes nearest to `times`."""
-    problem, found = result.problem, result.uncertainty
+    found = result.uncertainty
     r = problem.runs[run]
-    whole = motion(result, run)
+    whole = result.motion(run)
     if whole[channel].ndim != 1:
         raise CalibodyError(f'The channel "{channel}" has several components; ask for one of them, for instance "{channel}.x".')
     first = sum(other.size for other in problem.runs[:run])
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
-    o_x = np.zeros((found.step.factor.K.shape[0], len(nodes)))
+    o_x = np.zeros((len(found.step.factor.scale), len(nodes)))
     o_theta = np.zeros((len(result.theta), len(nodes)))
     for column, k in enumerate(nodes):
         a, b = max(0, k - REACH), min(r.K, k + REACH + 2)

@@ -10,24 +10,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
-from calibody.estimate.reported import reported
-from calibody.estimate.result import ChannelFit, Estimate, Mesh, Outlier, Result
+from calibody.estimate.outcome import outcome
+from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.transcription import Transcription, independent, multipliers_of
 from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing, values_at
+from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+
+if TYPE_CHECKING:
+    from calibody.steppers.spook import Spook
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
@@ -52,6 +57,10 @@ def fit(
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
     start: Mapping[str, float] | None = None,
+    method: str = "transcription",
+    kappa: float | None = None,
+    formulation: str | None = None,
+    stepper: Spook | None = None,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
 
@@ -60,9 +69,24 @@ def fit(
     all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts at the data's rate
     and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has parameters to begin from instead of their
     initial values (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
+
+    `method = "shadow"` estimates in the discretisation of a regularised fixed-step engine instead (seed 000): `stepper` says which (its compliance and
+    damping times), `h` its step, `kappa` how much the engine's equations weigh, `formulation` whether the joints' impulses are "eliminated" or "lifted".
     """
     began = time.perf_counter()
     recordings = _recordings(runs)
+    if method == "shadow":
+        given = {"process_noise": process_noise != "none", "coordinates": coordinates not in ("auto", "free"), "robust": robust}
+        if (wrong := next((name for name, is_given in given.items() if is_given), None)) is not None:
+            raise CalibodyError(f'method = "shadow" has no {wrong}; leave it out, or use method = "transcription".')
+        from calibody.estimate.shadow import shadow
+
+        asked = {"kappa": kappa, "h": h, "formulation": formulation, "stepper": stepper}
+        return shadow(model, recordings, estimate, report=report, start=start, **{k: v for k, v in asked.items() if v is not None})
+    if method != "transcription":
+        raise CalibodyError(f'method = "{method}"; give "transcription" or "shadow".')
+    if (wrong := next((n for n, v in (("kappa", kappa), ("formulation", formulation), ("stepper", stepper)) if v is not None), None)) is not None:
+        raise CalibodyError(f'{wrong} belongs to method = "shadow"; leave it out, or ask for that method.')
     if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
     unknowns = entries(model, estimate, [r.name for r in recordings])
@@ -228,7 +252,7 @@ class _Fit:
         squares = []
         for r, states in enumerate(x):
             model, numbers, _ = problem.model_of(r, theta)
-            _, frames = problem.frames(r, states, model, numbers)
+            frames = problem.frames(r, states, model, numbers)
             squares.append(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2, axis=1))
         rates = np.sqrt(np.mean(squares, axis=0))
         return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
@@ -237,46 +261,11 @@ class _Fit:
 
     def result(self, levels: Sequence[_Level], seconds: float) -> Result:
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
+        mesh = Mesh(problem.runs[0].h, len(levels) - 1)
         error = _discretisation([level.found.reported.values for level in levels])
-        initial = reported(self.unknowns, np.array([e.initial for e in self.unknowns])).values
-        parameters = {}
-        for k, (e, x) in enumerate(zip(self.unknowns, found.reported.values, strict=True)):
-            resolved = bool(found.analysis.resolved[k])
-            sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved else (None, None)
-            bound = bool(found.at_bound[k])
-            parameters[e.name] = Estimate(
-                float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, None if error is None else float(error[k])
-            )
-        size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
-        shared = [(e, x) for e, x in zip(self.unknowns, solution.theta, strict=True) if e.run is None]
-        numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
-        calibrated = self._calibrated(problem.model, numbers)
-        channels = tuple(self._channels(levels[-1]))
-        return Result(
-            status=solution.status,
-            parameters=parameters,
-            determined=found.analysis.determined,
-            unresolved=found.analysis.sentences,
-            covariance=found.covariance,
-            correlation=found.covariance / size[:, None] / size[None, :],
-            fit=channels,
-            chi2=found.chi2,
-            dof=found.dof,
-            noise_given=self.given,
-            process_noise=self._process_noise(problem),
-            runs_agree=found.agreement,
-            outliers=_outliers(channels),
-            mesh=Mesh(problem.runs[0].h, len(levels) - 1),
-            iterations=len(self.history),
-            history=tuple(self.history),
-            seconds={"total": seconds},
-            notes=self._warnings(found),
-            model=calibrated,
-            problem=problem,
-            states=tuple(solution.x),
-            theta=solution.theta,
-            uncertainty=found,
-            recordings=tuple(self.recordings),
+        again = partial(_again, self.structure, self.noises[0].density, mesh.h)
+        return outcome(
+            problem, solution, found, self.recordings, self.given, self.history, mesh, error, self.notes, seconds, self._process_noise(problem), again
         )
 
     def _process_noise(self, problem: Transcription) -> dict[str, float]:
@@ -284,57 +273,17 @@ class _Fit:
         period = min(r.period for r in self.recordings)
         return {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
 
-    def _calibrated(self, model: Model, numbers: dict[str, float]) -> Model:
-        """The model with the estimates; if no mechanism can have them, it says so and keeps them all the same."""
-        try:
-            return model.replace(numbers)
-        except CalibodyError as error:
-            self.notes.append(f"The estimates are not physically possible together: {error}")
-            return model.replace(numbers, check=False)
 
-    def _channels(self, level: _Level) -> list[ChannelFit]:
-        problem, out = level.problem, []
-        for r, states in enumerate(level.solution.x):
-            run = problem.runs[r]
-            for d, fitted in problem.fitted(r, states, level.solution.theta):
-                path = d.channel.path
-                white = level.found.white[r, path]
-                out.append(ChannelFit(self.recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], white, run.weights[path]))
-        return out
-
-    def _warnings(self, found: Uncertainty) -> tuple[str, ...]:
-        notes = [*self.structure.model.notes, *(s for r in self.recordings for s in r.warnings()), *self.notes]
-        ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
-        if self.given and ratio > 1.2:
-            notes.append(
-                f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error."
-            )
-        if self.given and ratio < 0.7:
-            notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
-        if found.robust:
-            notes.append("The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them).")
-        if found.agreement is not None and not found.agreement.agree:
-            a = found.agreement
-            notes.append(
-                f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter."
-            )
-        notes += [f"{e.name} ended at its bound and has no error bar." for e, b in zip(self.unknowns, found.at_bound, strict=True) if b]
-        return tuple(notes)
+def _again(structure: Structure, density: dict[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
+    """Another recording with the same structure, process noise and mesh."""
+    found, given, _ = noise.noises([recording], dict(density))
+    return refit(structure, recording, unknowns, theta, found, given, h)
 
 
 def _sharpen(runs: Sequence[Run], deltas: np.ndarray) -> None:
     """The rates below which dry friction is viscous, in all runs; balls take the mean."""
     for run in runs:
         run.deltas, run.delta = deltas, float(np.mean(deltas)) if len(deltas) else 1.0
-
-
-def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
-    """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
-    out = []
-    for c in channels:
-        size = robust_loss.noise_size(c.residual, c.sd)
-        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.residual[k] / size)) for k in np.flatnonzero(np.abs(c.residual) > 5.0 * size)]
-    return tuple(out)
 
 
 def _discretisation(thetas: Sequence[np.ndarray]) -> np.ndarray | None:

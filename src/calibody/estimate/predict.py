@@ -11,15 +11,12 @@ import scipy.linalg
 
 from calibody.errors import CalibodyError, SimulationError
 from calibody.estimate import observe
-from calibody.estimate.channels import as_motion
-from calibody.estimate.noise import noises
 from calibody.estimate.unknowns import Entry, Unknown
 from calibody.mechanics import host
 from calibody.mechanics.structure import TREE
 from calibody.recording.recording import Recording
 from calibody.steppers.motion import Motion
 from calibody.steppers.rollout import simulate
-from calibody.steppers.variational import Variational
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
@@ -81,12 +78,7 @@ def _pinned(result: Result, recording: Recording) -> tuple[list[Entry], np.ndarr
 
 def follow(result: Result, recording: Recording) -> Result:
     """The motion of another recording under the estimates of a fit: states only (and what is estimated per run)."""
-    from calibody.estimate.fit import refit
-
-    entries, theta = _pinned(result, recording)
-    density = dict(result.problem.runs[0].noise.density)
-    found, given, _ = noises([recording], density)
-    return refit(result.problem.runs[0].structure, recording, entries, theta, found, given, result.mesh.h)
+    return result.again(recording, *_pinned(result, recording))
 
 
 def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:
@@ -97,14 +89,13 @@ def predict(result: Result, recording: Recording, window: float | None = None) -
         raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")
     begun = follow(result, recording.cut(end=recording.start + span))
     problem = begun.problem
-    model, numbers, sensors = problem.model_of(0, begun.theta)
-    first = as_motion(problem.runs[0], model, numbers, begun.states[0])
+    model, _, sensors = problem.model_of(0, begun.theta)
+    first = begun.motion()
     h = recording.duration / max(1, round(recording.duration / result.mesh.h))
     drive = {d.channel: replace(d.signal, times=d.signal.times - recording.start) for d in recording.drives}
-    stepper = Variational(friction_rate=min(begun.friction_rate.values(), default=problem.runs[0].delta))
     incomplete = None
     try:
-        simulated = simulate(model, recording.duration, h, _initial(first), drive, stepper, problem.runs[0].structure.coordinates)
+        simulated = simulate(model, recording.duration, h, _initial(first), drive, problem.stepper(), problem.runs[0].structure.coordinates)
     except SimulationError as error:
         partial = getattr(error, "motion", None)
         if partial is None:

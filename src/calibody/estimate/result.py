@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.unknowns import rubbing
 from calibody.model import Model
 
 if TYPE_CHECKING:
+    from calibody.estimate.observed import Observed
     from calibody.estimate.predict import Prediction
-    from calibody.estimate.run import States
-    from calibody.estimate.transcription import Transcription
     from calibody.estimate.uncertainty import Uncertainty
+    from calibody.estimate.unknowns import Entry
     from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
     from calibody.steppers.motion import Motion
+
+
+Again = Callable[["Recording", "Sequence[Entry]", np.ndarray], "Result"]
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,13 @@ class Result:
     notes: tuple[str, ...]
     model: Model = field(repr=False)
     """The calibrated model (shared parameters)."""
-    problem: Transcription = field(repr=False)
-    states: tuple[States, ...] = field(repr=False)
+    problem: Observed = field(repr=False)
+    states: tuple[Any, ...] = field(repr=False)
     theta: np.ndarray = field(repr=False)
     uncertainty: Uncertainty = field(repr=False)
     recordings: tuple[Recording, ...] = field(repr=False)
+    again: Again = field(repr=False)
+    """Fits another recording by the same method, given its unknowns and their values."""
 
     @property
     def converged(self) -> bool:
@@ -135,12 +140,8 @@ class Result:
 
     @property
     def friction_rate(self) -> dict[str, float]:
-        """The rate of each joint with dry friction below which that was taken as viscous [rad/s, m/s]."""
-        run = self.problem.runs[0]
-        joints = [c.joint for c in run.structure.scalar_coordinates]
-        rates = np.full(len(joints), run.delta) if run.deltas is None else run.deltas
-        rubbed = rubbing(run.structure.model, self.problem.entries)
-        return {joint: float(rate) for joint, rate in zip(joints, rates, strict=True) if joint in rubbed}
+        """The rate of each joint with dry friction below which that was taken as viscous [rad/s, m/s]; empty where it was exact."""
+        return self.problem.friction_rate
 
     def _run(self, run: str | int) -> int:
         names = [r.name for r in self.recordings]
@@ -154,15 +155,17 @@ class Result:
 
     def motion(self, run: str | int = 0) -> Motion:
         """The estimated motion of a run: every channel of the model, reaction forces included."""
-        from calibody.estimate.channels import motion
-
-        return motion(self, self._run(run))
+        r = self._run(run)
+        return self.problem.motion(r, self.states[r], self.theta)
 
     def sd(self, channel: str, times: np.ndarray, run: str | int = 0) -> np.ndarray:
         """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`."""
         from calibody.estimate.channels import channel_sd
+        from calibody.estimate.transcription import Transcription
 
-        return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
+        if not isinstance(self.problem, Transcription):
+            raise CalibodyError('Standard deviations of channels are known for method = "transcription" only.')
+        return channel_sd(self, self.problem, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
 
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""

@@ -67,44 +67,94 @@ class Noise:
         self.measured, self.missing, self.density = measured, missing, density
 
 
-class Run:
-    """One recording on a mesh: nodes, data, drives; and the sparsity of its equations."""
+class Nodes:
+    """A recording on equidistant nodes: its data and its drives."""
 
-    def __init__(self, structure: Structure, recording: Recording, h: float, delta: float, noise: Noise) -> None:
-        self.structure, self.recording, self.delta, self.noise = structure, recording, delta, noise
-        self.deltas: np.ndarray | None = None
-        """Rates below which dry friction is viscous, one per scalar coordinate; None: `delta` for all."""
-        duration = recording.end - recording.start
-        self.K = max(4, round(duration / h)) + 1
-        self.h = duration / (self.K - 1)
-        self.times = recording.start + self.h * np.arange(self.K)
+    def __init__(self, structure: Structure, recording: Recording, times: np.ndarray, noise: Noise) -> None:
+        self.structure, self.recording, self.times, self.noise = structure, recording, times, noise
+        self.K = len(times)
+        self.h = (times[-1] - times[0]) / (self.K - 1)
         self.data = [self._data(o) for o in recording.observations]
         self.samples = sum(len(d.y) for d in self.data)
         self.weights = {d.channel.path: np.ones(len(d.y)) for d in self.data}
         """Of the samples, by channel: 1, or less for outliers of a robust fit."""
+
+    def _data(self, observation: Observation) -> Data:
+        channel = observe.check(self.structure.model, observation.channel)
+        slack = 1e-9 * max(1.0, abs(self.times[-1]))
+        good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
+        good[good] = self.wanted(observation.times[good])
+        times = observation.times[good]
+        return Data(channel, observation.values[good], times, *self.sampled(channel, times))
+
+    def wanted(self, times: np.ndarray) -> np.ndarray:
+        """Which samples are used."""
+        return np.ones(len(times), dtype=bool)
+
+    def interpolation(self, times: np.ndarray) -> Sparse:
+        """(samples, K): from the nodes to samples."""
+        return observe.interpolation(self.times, times)
+
+    def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
+        """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
+        step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
+        W, ahead, behind = (self.interpolation(inside + s) for s in (0.0, step, -step))
+        dW = (ahead - behind) / (2.0 * step)
+        if channel.quantity == "rate":
+            R = observe.rate_matrix(self.K, self.h)
+            W, dW = W @ R, dW @ R
+        return sp.csr_matrix(W), sp.csr_matrix(dW)
+
+    def weight(self, d: Data) -> np.ndarray:
+        """What a deviation of each sample is multiplied by: its weight over the channel's sd."""
+        return self.weights[d.channel.path] / self.noise.measured[d.channel.path]
+
+    @cached_property
+    def uncertain(self) -> tuple[Drive, ...]:
+        """The noisy drives."""
+        return tuple(d for d in self.recording.drives if d.sd is not None)
+
+    def drives(self, model: Model, deviations: list[np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays."""
+        control = np.zeros((len(model.actuators), self.K - 1))
+        applied = np.zeros((self.structure.tree_nv, self.K - 1))
+        for drive in self.recording.drives:
+            target, row, delay = self._driven(model, drive)
+            signal, limits = drive.signal, model.actuators[row].control_range if target == "control" else None
+            if limits is not None:
+                signal = replace(signal, values=np.clip(signal.values, *limits))
+            means = signal.means(self.times, delay)
+            if deviations is not None and drive.sd is not None:
+                means = means + drive.sd * (drive.signal.weights(self.times, delay) @ deviations[self.uncertain.index(drive)])
+            (control if target == "control" else applied)[row] = means
+        return control, applied
+
+    def _driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
+        """Which row of control or applied forces a drive fills, and how late."""
+        channel, s = channels.drivable(model, drive.channel), self.structure
+        if channel.kind == "actuator":
+            k = [a.name for a in model.actuators].index(channel.name)
+            return "control", k, model.actuators[k].delay
+        return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
+
+
+class Run(Nodes):
+    """One recording on a mesh: nodes, data, drives; and the sparsity of its equations."""
+
+    def __init__(self, structure: Structure, recording: Recording, h: float, delta: float, noise: Noise) -> None:
+        duration = recording.end - recording.start
+        K = max(4, round(duration / h)) + 1
+        super().__init__(structure, recording, recording.start + duration / (K - 1) * np.arange(K), noise)
+        self.h = duration / (K - 1)
+        self.delta = delta
+        self.deltas: np.ndarray | None = None
+        """Rates below which dry friction is viscous, one per scalar coordinate; None: `delta` for all."""
         self.active = np.ones(structure.nc, dtype=bool)
         """Constraint rows that are kept (set by the start)."""
         self.soft = Numbers.of(structure).softness[0] > 0.0
         self.typical = np.ones(structure.nc)
         """The typical force L of each row (set by the start)."""
         self._combined: tuple[bytes, Sparse] | None = None
-
-    def _data(self, observation: Observation) -> Data:
-        channel = observe.check(self.structure.model, observation.channel)
-        slack = 1e-9 * max(1.0, abs(self.times[-1]))
-        good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
-        times = observation.times[good]
-        W = observe.interpolation(self.times, times)
-        step = 1e-3 * self.h  # the cubic's derivative in time, for delays
-        dW = (observe.interpolation(self.times, times + step) - observe.interpolation(self.times, times - step)) / (2.0 * step)
-        if channel.quantity == "rate":
-            R = observe.rate_matrix(self.K, self.h)
-            W, dW = W @ R, dW @ R
-        return Data(channel, observation.values[good], times, sp.csr_matrix(W), sp.csr_matrix(dW))
-
-    def weight(self, d: Data) -> np.ndarray:
-        """What a deviation of each sample is multiplied by: its weight over the channel's sd."""
-        return self.weights[d.channel.path] / self.noise.measured[d.channel.path]
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 
@@ -129,11 +179,6 @@ class Run:
     def process_sd(self) -> np.ndarray:
         """Standard deviation of every unmodelled force on this mesh."""
         return np.sqrt(np.array([self.noise.density[joint] for joint, _ in self.disturbed]) / self.h)
-
-    @cached_property
-    def uncertain(self) -> tuple[Drive, ...]:
-        """The noisy drives."""
-        return tuple(d for d in self.recording.drives if d.sd is not None)
 
     @property
     def ringing(self) -> np.ndarray:
@@ -173,30 +218,7 @@ class Run:
         states += [np.repeat([0.0, self.K - 1.0], len(self.ringing)), *(np.clip(t, 0.0, self.K - 1.0) + 0.5 for t in samples)]
         return np.concatenate(states), np.concatenate([np.repeat(inner + 0.2, self.structure.nv), np.tile(np.arange(self.K) + 0.3, kept)])
 
-    # -- drives ------------------------------------------------------------------------------------------------------------------
-
-    def drives(self, model: Model, deviations: list[np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays."""
-        control = np.zeros((len(model.actuators), self.K - 1))
-        applied = np.zeros((self.structure.tree_nv, self.K - 1))
-        for drive in self.recording.drives:
-            target, row, delay = self._driven(model, drive)
-            signal, limits = drive.signal, model.actuators[row].control_range if target == "control" else None
-            if limits is not None:
-                signal = replace(signal, values=np.clip(signal.values, *limits))
-            means = signal.means(self.times, delay)
-            if deviations is not None and drive.sd is not None:
-                means = means + drive.sd * (drive.signal.weights(self.times, delay) @ deviations[self.uncertain.index(drive)])
-            (control if target == "control" else applied)[row] = means
-        return control, applied
-
-    def _driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
-        """Which row of control or applied forces a drive fills, and how late."""
-        channel, s = channels.drivable(model, drive.channel), self.structure
-        if channel.kind == "actuator":
-            k = [a.name for a in model.actuators].index(channel.name)
-            return "control", k, model.actuators[k].delay
-        return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
+    # -- points --------------------------------------------------------------------------------------------------------------------
 
     def point(self, model: Model, numbers: Numbers, motion: States) -> Point:
         z, _, deviations = self.parts(motion.noise)

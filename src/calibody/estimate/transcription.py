@@ -19,10 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.estimate import observe
+from calibody.estimate.channels import as_motion
+from calibody.estimate.observed import Observed
 from calibody.estimate.reported import groups
-from calibody.estimate.run import Data, Run, States
-from calibody.estimate.unknowns import Entry, values_at
+from calibody.estimate.run import Run, States
+from calibody.estimate.unknowns import Entry, rubbing
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.equations import evaluate
@@ -32,80 +33,58 @@ from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
-from calibody.solve.gauss_newton import AbstractProblem
+from calibody.steppers.motion import Motion
+from calibody.steppers.variational import Variational
 
 
-class Transcription(AbstractProblem):
+class Transcription(Observed[Run, States]):
     """Several runs with shared and per-run parameters, as a constrained least-squares problem."""
 
     def __init__(self, runs: Sequence[Run], entries: Sequence[Entry]) -> None:
-        self.runs, self.entries = list(runs), list(entries)
-        self.lower = np.array([e.lower for e in entries])
-        self.upper = np.array([e.upper for e in entries])
-        self.scale = np.array([e.scale for e in entries])
-        self.model = runs[0].structure.model
+        super().__init__(runs, entries)
         self.evaluations: list[Evaluation] = []
         """Of the runs, at the last linearisation."""
 
-    def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
-        values, sensors = values_at(self.entries, theta, run)
-        model = self.model.replace(values, check=False)
-        return model, Numbers.of(self.runs[run].structure, model), sensors
+    def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
+        model, numbers, _ = self.model_of(r, theta)
+        return as_motion(self.runs[r], model, numbers, states)
 
-    # -- residuals -------------------------------------------------------------------------------------------------------------------
+    def stepper(self) -> Variational:
+        return Variational(friction_rate=min(self.friction_rate.values(), default=self.runs[0].delta))
 
-    def predict(
-        self, run: Run, model: Model, frames: Frames, sensors: dict[tuple[str, str], float], d: Data
-    ) -> tuple[np.ndarray, np.ndarray, observe.NodeValues, float]:
-        """Prediction of the samples, its slope in time, the channel at the nodes, the gain."""
-        nodes = observe.at_nodes(run.structure, model, frames, d.channel)
-        path = d.channel.path
-        gain, bias = (sensors.get((path, name), default) for name, default in (("gain", 1.0), ("bias", 0.0)))
-        W, dW = self._samples(run, sensors, d)
-        return gain * (W @ nodes.value) + bias, dW @ nodes.value, nodes, gain
+    @property
+    def friction_rate(self) -> dict[str, float]:
+        run = self.runs[0]
+        joints = [c.joint for c in run.structure.scalar_coordinates]
+        rates = np.full(len(joints), run.delta) if run.deltas is None else run.deltas
+        rubbed = rubbing(run.structure.model, self.entries)
+        return {joint: float(rate) for joint, rate in zip(joints, rates, strict=True) if joint in rubbed}
 
-    @staticmethod
-    def _samples(run: Run, sensors: dict[tuple[str, str], float], d: Data) -> tuple[Sparse, Sparse]:
-        """(samples, nodes): from nodes to samples that are late by the channel's delay, and the derivative with respect to time."""
-        delay = sensors.get((d.channel.path, "delay"), 0.0)
-        if not delay:
-            return d.W, d.dW
-        late, step = d.times - delay, 1e-3 * run.h
-        W, ahead, behind = (observe.interpolation(run.times, np.clip(late + s, run.times[0], run.times[-1])) for s in (0.0, step, -step))
-        dW = (ahead - behind) / (2.0 * step)
-        if d.channel.quantity == "rate":
-            R = observe.rate_matrix(run.K, run.h)
-            return W @ R, dW @ R
-        return W, dW
+    def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
+        return self.framed(r, motion, model, numbers)[1]
 
-    def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
+    def framed(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
         point = self.runs[r].point(model, numbers, motion)
         return point, assembly.frames(self.runs[r].structure, numbers, point)
 
     def values(self, x: Sequence[States], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        F, C = [self._prior(theta)], []
+        F, C = [self.prior(theta)], []
         for r, motion in enumerate(x):
             try:
                 model, numbers, sensors = self.model_of(r, theta)
             except CalibodyError:
                 return np.full(1, np.inf), np.full(1, np.inf)
-            point, frames = self.frames(r, motion, model, numbers)
+            point, frames = self.framed(r, motion, model, numbers)
             run = self.runs[r]
             F += [(self.predict(run, model, frames, sensors, d)[0] - d.y) * run.weight(d) for d in run.data] + [motion.noise]
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
         return np.concatenate(F), np.concatenate(C)
 
-    def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
-        """Every channel of a run with the prediction of its samples."""
-        model, numbers, sensors = self.model_of(r, theta)
-        _, frames = self.frames(r, states, model, numbers)
-        return [(d, self.predict(self.runs[r], model, frames, sensors, d)[0]) for d in self.runs[r].data]
-
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
         """(forces, inner nodes): the unmodelled forces that would balance the equations best, node by node."""
         run = self.runs[r]
         model, numbers, _ = self.model_of(r, theta)
-        point, frames = self.frames(r, states, model, numbers)
+        point, frames = self.framed(r, states, model, numbers)
         residual = evaluate(run.structure, numbers, point, derivatives=False).residual / run.h
         A = np.zeros((run.inner, run.structure.nv, len(run.disturbed)))
         for k, (_, velocity) in enumerate(run.disturbed):
@@ -113,24 +92,14 @@ class Transcription(AbstractProblem):
             A[:, dofs, k] = acts[:, 1:-1].T
         return np.einsum("mwi,im->wm", np.linalg.pinv(A), residual)
 
-    def _prior(self, theta: np.ndarray) -> np.ndarray:
-        return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
-
-    def _prior_slope(self) -> np.ndarray:
-        rows = [k for k, e in enumerate(self.entries) if e.prior is not None]
-        out = np.zeros((len(rows), len(self.entries)))
-        for row, k in enumerate(rows):
-            out[row, k] = 1.0 / self.entries[k].prior[1]  # type: ignore[index]
-        return out
-
     def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True) -> Linearisation:
         """Residuals, equations and their derivatives; without `parameters` those by theta are zero (they cost as much as all others)."""
-        F, Fx, Ft, C, Cx, Ct = [self._prior(theta)], [], [self._prior_slope()], [], [], []
+        F, Fx, Ft, C, Cx, Ct = [self.prior(theta)], [], [self.prior_slope()], [], [], []
         self.evaluations = []
         for r, motion in enumerate(x):
             run = self.runs[r]
             model, numbers, sensors = self.model_of(r, theta)
-            point, frames = self.frames(r, motion, model, numbers)
+            point, frames = self.framed(r, motion, model, numbers)
             result = evaluate(run.structure, numbers, point)
             self.evaluations.append(result)
             f, fx, ft = self._observed(r, theta, frames, sensors, model, motion, parameters)
@@ -198,9 +167,9 @@ class Transcription(AbstractProblem):
             prediction, slope, nodes, gain = self.predict(run, model, frames, sensors, d)
             weight = run.weight(d)
             f.append((prediction - d.y) * weight)
-            block = sp.diags(gain * weight) @ (self._samples(run, sensors, d)[0] @ nodes.matrix(run.structure.nv))
+            block = sp.diags(gain * weight) @ (self.samples(run, sensors, d)[0] @ nodes.matrix(run.structure.nv))
             fx.append(sp.hstack([block, sp.csr_matrix((len(d.y), run.size - run.nq))], format="csr"))
-            moved = self._samples_by_parameters(r, theta, d, prediction, slope, gain, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
+            moved = self.samples_by_parameters(r, theta, d, prediction, slope, gain, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
             ft.append(moved * weight[:, None])
         count = len(motion.noise)
         if count:
@@ -208,38 +177,6 @@ class Transcription(AbstractProblem):
             fx.append(sp.hstack([sp.csr_matrix((count, run.quiet)), sp.eye(count)], format="csr"))
             ft.append(np.zeros((count, len(self.entries))))
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
-
-    def _samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: np.ndarray, slope: np.ndarray, gain: float, motion: States) -> np.ndarray:
-        out = np.zeros((len(d.y), len(self.entries)))
-        for k, entry in enumerate(self.entries):
-            if entry.run not in (None, r):
-                continue
-            for place in entry.places:
-                if place.sensor is not None and place.sensor[0] == d.channel.path:
-                    kind = place.sensor[1]
-                    _, sensors = values_at(self.entries, theta, r)
-                    bias = sensors.get((d.channel.path, "bias"), 0.0)
-                    column = {"bias": np.ones(len(d.y)), "gain": (prediction - bias) / gain if gain else prediction, "delay": -gain * slope}[kind]
-                    out[:, k] += place.slope(theta[k]) * column
-            if self._moves_channel(entry, d):
-                step = 1e-6 * entry.scale
-                ends = []
-                for sign in (1.0, -1.0):
-                    moved = theta.copy()
-                    moved[k] += sign * step
-                    model, numbers, sensors = self.model_of(r, moved)
-                    _, frames = self.frames(r, motion, model, numbers)
-                    ends.append(self.predict(self.runs[r], model, frames, sensors, d)[0])
-                out[:, k] += (ends[0] - ends[1]) / (2.0 * step)
-        return out
-
-    @staticmethod
-    def _moves_channel(entry: Entry, d: Data) -> bool:
-        """Whether a parameter can move an observed position at fixed coordinates: geometry does, masses and forces do not."""
-        geometry = ("position", "orientation", "anchor", "axis", "reference", "com")
-        if entry.group is not None:
-            return d.channel.kind == "body" and d.channel.quantity == "com" and d.channel.name == entry.group.body
-        return d.channel.kind in ("site", "body") and any(p.sensor is None and any(f".{g}" in p.path for g in geometry) for p in entry.places)
 
     def _equations_by_parameters(
         self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, result: Evaluation, motion: States

@@ -25,6 +25,7 @@ from calibody.estimate.result import Agreed
 from calibody.estimate.run import States
 from calibody.estimate.transcription import Transcription
 from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.threads import one_thread
 
 NOT_WHITE = 0.01
 """Probability (Ljung-Box) below which residuals are taken as correlated."""
@@ -59,6 +60,7 @@ class Uncertainty:
     step: Step
 
 
+@one_thread
 def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
     """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
     problem.hold_scale = False

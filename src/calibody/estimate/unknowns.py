@@ -36,6 +36,10 @@ NOT_NEGATIVE = (
     "delay",
 )
 
+SMALL = 1e-3
+"""Scale of a number that is zero in the model, if none is given."""
+TILT = 0.1
+"""The same for the tilt of gravity [rad]: a stand out of level by more than that is seen."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
 
 
@@ -179,7 +183,8 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         )
     if not lower <= initial <= unknown.upper:
         raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
-    scale = unknown.scale if unknown.scale is not None else max(abs(initial), 1e-3 if default == 0.0 else abs(default))
+    nothing = TILT if first.path.startswith("world.gravity.tilt") else SMALL
+    scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))
     if unknown.prior is not None and not unknown.prior[1] > 0.0:
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
     unit = "" if first.sensor else paths.resolve(model, first.path).unit

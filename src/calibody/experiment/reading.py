@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.unknowns import Unknown
-from calibody.experiment.spec import COORDINATES, METHODS, PROCESS_NOISE, Experiment, Method, RunSpec
+from calibody.experiment.spec import COORDINATES, FORMULATIONS, METHODS, PROCESS_NOISE, STEPPER, Experiment, Method, RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import is_finite
 from calibody.recording.units import TIME_UNITS
@@ -291,7 +291,24 @@ def _method(table: _Table) -> Method:
         process_noise=_process_noise(table),
         h=table.take("h", lambda v: is_finite(v) and v > 0, "a positive time step in seconds, or leave it out"),
         robust=table.flag("robust"),
+        kappa=table.take("kappa", lambda v: is_finite(v) and v > 0, "a weight above zero, such as 100, or leave it out"),
+        formulation=table.choice("formulation", FORMULATIONS) if "formulation" in table.given else None,
+        stepper=_stepper(table),
     )
+
+
+def _stepper(table: _Table) -> dict[str, float] | None:
+    given = table.given.get("stepper")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        table.fail("stepper", f"stepper is {_shown(given)}; give a table such as {{ compliance = 1e-5 }}.")
+    for key, value in given.items():
+        if key not in STEPPER:
+            table.fail("stepper", f'stepper has no "{key}"{nearest(key, STEPPER) or "; it has " + ", ".join(STEPPER) + "."}')
+        if not is_finite(value) or value < 0 or (value == 0 and key in ("compliance", "angular_compliance")):
+            table.fail("stepper", f"stepper.{key} is {_shown(value)}; give a finite number that is not negative (compliances: above zero).")
+    return {key: float(value) for key, value in given.items()}
 
 
 def _process_noise(table: _Table) -> Any:

@@ -34,8 +34,6 @@ def fit_into(
     `began` is when the program started (`time.perf_counter`), for the time that imports took.
     """
     began = time.perf_counter() if began is None else began
-    if experiment.method.name != "transcription":
-        raise CalibodyError(f'method.name = "{experiment.method.name}" is not available yet; use "transcription", or leave it out.')
     with _compile_time() as compiled:
         from calibody.estimate.fit import fit
         from calibody.estimate.unknowns import entries

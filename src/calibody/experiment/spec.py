@@ -19,6 +19,9 @@ from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
 
 METHODS = ("transcription", "shadow")
+FORMULATIONS = ("eliminated", "lifted")
+STEPPER = ("compliance", "angular_compliance", "relaxation", "angular_relaxation", "slip", "limit_slope")
+"""Settings of the engine of "shadow"."""
 COORDINATES = ("auto", "tree", "free")
 PROCESS_NOISE = ("none", "auto")
 
@@ -87,10 +90,23 @@ class Method:
     """Time between nodes [s]; left out, found from the data."""
     robust: bool = False
     """Whether samples far from the fit weigh less."""
+    kappa: float | None = None
+    """ "shadow": weight of the engine's equations against observations of unit weight."""
+    formulation: str | None = None
+    """ "shadow": "eliminated" or "lifted"."""
+    stepper: Mapping[str, float] | None = None
+    """ "shadow": settings of the engine, as of `Spook`."""
 
     def options(self) -> dict[str, Any]:
         """What differs from the defaults, as arguments of `fit`."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "name" and getattr(self, f.name) != f.default}
+        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("name", "stepper") and getattr(self, f.name) != f.default}
+        if self.name != "transcription":
+            out["method"] = self.name
+        if self.stepper:
+            from calibody.steppers.spook import Spook
+
+            out["stepper"] = Spook(**self.stepper)
+        return out
 
 
 @dataclass(frozen=True)

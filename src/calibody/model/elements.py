@@ -433,14 +433,17 @@ class Geometry:
 
 @dataclass(frozen=True)
 class World:
-    """Gravity [m/s^2] and its tilt: the rotation vector (tilt.x, tilt.y, 0) [rad] that turns `gravity` about the horizontal axes."""
+    """Gravity [m/s^2] and its tilt [rad]: `gravity` is turned by tilt.z about the z axis, then by the rotation vector (tilt.x, tilt.y, 0).
+
+    With gravity along z, tilt.z changes nothing.
+    """
 
     KIND: ClassVar[str] = "world"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": (XYZ, "m/s^2"), "tilt": (("x", "y"), "rad")}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": (XYZ, "m/s^2"), "tilt": (XYZ, "rad")}
 
     name: str = "gravity"
     gravity: Vector3 = (0.0, 0.0, -9.81)
-    tilt: tuple[float, float] = (0.0, 0.0)
+    tilt: Vector3 = ZERO
 
     def __post_init__(self) -> None:
         _coerce(self)

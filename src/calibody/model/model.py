@@ -188,10 +188,10 @@ class Model:
 
     @property
     def gravity(self) -> np.ndarray:
-        """Gravity with its tilt [m/s^2]: `exp([tilt.x, tilt.y, 0]) gravity`."""
-        tx, ty = self.world.tilt
-        R = al.quaternion_matrix(al.quaternion_exp((tx, ty, 0.0)))
-        return np.array(al.matvec(R, self.world.gravity), dtype=float)
+        """Gravity with its tilt [m/s^2]: `exp([tilt.x, tilt.y, 0]) exp([0, 0, tilt.z]) gravity`."""
+        tx, ty, tz = self.world.tilt
+        turn = al.quaternion_product(al.quaternion_exp((tx, ty, 0.0)), al.quaternion_exp((0.0, 0.0, tz)))
+        return np.array(al.matvec(al.quaternion_matrix(turn), self.world.gravity), dtype=float)
 
     # -- files -----------------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
     body.arm.mass            kind.name.field
     body.arm.com.x           kind.name.field.component
     joint.hinge2.position.x  the joint's anchor in the parent's frame; setting it moves the body
-    world.gravity.z          gravity; world.gravity.tilt.x|y its rotation about the horizontal axes
+    world.gravity.z          gravity; world.gravity.tilt.x|y|z its rotation
 
 A path resolves to a `Place`: which element, which field, which component. Names may contain dots: the longest known name wins.
 """
@@ -60,7 +60,7 @@ def _world_place(model: Model, path: str) -> Place:
             return Place(path, "world", "gravity", field, None, World.NUMBERS[field][1])
         if len(rest) == 1 and rest[0] in components:
             return Place(path, "world", "gravity", field, components.index(rest[0]), World.NUMBERS[field][1])
-    raise ModelError(f'The path "{path}" is not known; the world has world.gravity.x|y|z and world.gravity.tilt.x|y.')
+    raise ModelError(f'The path "{path}" is not known; the world has world.gravity.x|y|z and world.gravity.tilt.x|y|z.')
 
 
 def resolve(model: Model, path: str) -> Place:
@@ -98,7 +98,7 @@ def resolve(model: Model, path: str) -> Place:
 
 def all_places(model: Model) -> list[Place]:
     """Every single number of the model, in the order of the tables."""
-    places = [resolve(model, f"world.gravity.{c}") for c in "xyz"] + [resolve(model, f"world.gravity.tilt.{c}") for c in "xy"]
+    places = [resolve(model, f"world.gravity.{c}") for c in "xyz"] + [resolve(model, f"world.gravity.tilt.{c}") for c in "xyz"]
     for kind, table in model.tables.items():
         for name, element in table.items():
             for field, (components, _) in _field_table(element).items():

@@ -17,14 +17,18 @@ bounds has as many variables as there are parameters: a primal active-set method
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import qdldl
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
+
+if TYPE_CHECKING:
+    from calibody.solve.chain import Chain
 
 Sparse = Any
 """A scipy sparse matrix (its stubs tell matrix from array and format from format; nothing here depends on that)."""
@@ -56,17 +60,62 @@ class Linearisation:
     when: np.ndarray | None = None
     """(states and equations,) when each comes in time, if they are chained: their order in the band. None: one is found."""
 
+    def size(self, theta: np.ndarray) -> float:
+        """The size of the terms of the equations: what the parameters contribute to them (1 if there are none)."""
+        return max(float(np.abs(self.Ct * theta).max(initial=0.0)), 1e-12) if self.Ct.size else 1.0
 
-class Factor:
-    """K, equilibrated and factored; `solve` refines with the matrix itself.
+    def factor(self, damping: np.ndarray | float = 0.0) -> Factor:
+        """`damping` is added to the diagonal of the states."""
+        return Factor(self, damping)
+
+
+class Refined(ABC):
+    """A factored matrix, equilibrated as `scale`; `solve` refines with the matrix itself."""
+
+    n: int
+    """Number of states, which come first."""
+    scale: np.ndarray
+
+    @abstractmethod
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """The equilibrated matrix times a vector or columns."""
+
+    @abstractmethod
+    def direct(self, b: np.ndarray) -> np.ndarray:
+        """The factor's answer for the equilibrated matrix, not refined."""
+
+    def solve(self, b: np.ndarray, refined: float = REFINED) -> np.ndarray:
+        """K^-1 b for a vector or for columns; `refined`: relative residual from which it is good enough."""
+        if b.ndim == 2 and not b.shape[1]:
+            return b
+        right = b * (self.scale if b.ndim == 1 else self.scale[:, None])
+        x = self.direct(right)
+        size = np.abs(right).max(initial=1e-300, axis=0)
+        best, best_error = x, np.full(np.shape(size), np.inf)
+        for _ in range(REFINEMENTS):
+            r = right - self.apply(x)
+            error = np.abs(r).max(initial=0.0, axis=0)
+            worthwhile = np.any((error < 0.3 * best_error) & (error > refined * size))
+            best = x if np.all(error < best_error) else np.where(error < best_error, x, best)
+            best_error = np.minimum(error, best_error)
+            if not worthwhile:
+                break
+            x = x + self.direct(r)
+        return best * (self.scale if b.ndim == 1 else self.scale[:, None])
+
+
+class Factor(Refined):
+    """K of a sparse linearisation.
 
     Chained states make K banded once its unknowns are in the order of time (or reverse Cuthill-McKee): LU with row pivoting on the band, stable for any K, and
     all right-hand sides at once. Where the band is wide (long-range couplings), LDL' without pivoting on the sparse matrix, whose static
     regularisation makes it quasi-definite.
     """
 
-    def __init__(self, lin: Linearisation) -> None:
+    def __init__(self, lin: Linearisation, damping: np.ndarray | float = 0.0) -> None:
         P = (lin.Fx.T @ lin.Fx).tocsc()
+        if np.any(damping):
+            P = (P + sp.diags(np.broadcast_to(damping, (P.shape[0],)))).tocsc()
         K: Sparse = sp.bmat([[P, lin.Cx.T], [lin.Cx, None]], format="csc") if lin.Cx.shape[0] else P
         self.n = P.shape[0]
         self.scale = _equilibration(K)
@@ -80,24 +129,11 @@ class Factor:
         """log |det K|"""
         return self.factor.log_determinant - 2.0 * float(np.log(self.scale).sum())
 
-    def solve(self, b: np.ndarray, refined: float = REFINED) -> np.ndarray:
-        """K^-1 b for a vector or for columns; `refined`: relative residual from which it is good enough."""
-        if b.ndim == 2 and not b.shape[1]:
-            return b
-        right = b * (self.scale if b.ndim == 1 else self.scale[:, None])
-        x = self.factor.solve(right)
-        size = np.abs(right).max(initial=1e-300, axis=0)
-        best, best_error = x, np.full(np.shape(size), np.inf)
-        for _ in range(REFINEMENTS):
-            r = right - self.K @ x
-            error = np.abs(r).max(initial=0.0, axis=0)
-            worthwhile = np.any((error < 0.3 * best_error) & (error > refined * size))
-            best = x if np.all(error < best_error) else np.where(error < best_error, x, best)
-            best_error = np.minimum(error, best_error)
-            if not worthwhile:
-                break
-            x = x + self.factor.solve(r)
-        return best * (self.scale if b.ndim == 1 else self.scale[:, None])
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        return self.K @ x
+
+    def direct(self, b: np.ndarray) -> np.ndarray:
+        return self.factor.solve(b)
 
 
 class _Band:
@@ -185,23 +221,26 @@ class Step:
     at_bound: np.ndarray
     response: np.ndarray
     """-K^-1 B: how states and multipliers follow the parameters."""
-    factor: Factor
+    factor: Refined
 
 
 def step(
-    lin: Linearisation, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray, slope: np.ndarray | float = 0.0
-) -> Step:
-    """`damping` is added to the diagonal of the information; `scale` is the size of a change of each parameter that counts as one."""
-    factor = Factor(lin)
+    lin: Linearisation | Chain, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
+    slope: np.ndarray | float = 0.0, states: np.ndarray | float = 0.0, refined: float = REFINED,
+) -> Step:  # fmt: skip
+    """`damping` is added to the diagonal of the information, `states` to that of the states; `scale` is the size of a change of each parameter that
+    counts as one; `refined`: relative residual of the linear solutions from which they are good enough."""
+    factor = lin.factor(states)
     n = factor.n
     B = np.vstack([lin.Fx.T @ lin.Ft, lin.Ct])
     a = np.concatenate([lin.Fx.T @ lin.F, lin.C])
-    response = -factor.solve(B)
+    solved = -factor.solve(np.column_stack([B, a]), refined)
+    response, alone = solved[:, :-1], solved[:, -1]
     information = lin.Ft.T @ lin.Ft + B.T @ response
     information = 0.5 * (information + information.T)
     gradient = lin.Ft.T @ lin.F + response.T @ a + slope
     d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
-    z = -factor.solve(a) + response @ d
+    z = alone + response @ d
     return Step(z[:n], z[n:], d, information, gradient, at_bound, response, factor)
 
 

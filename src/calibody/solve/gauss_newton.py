@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from calibody.solve.chain import Chain
 from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.threads import one_thread
 
 PROXIMAL = 1.0
 """Every step is held to the point it starts from as if that were known to one declared scale: nothing where the data say more, and what they do
@@ -31,7 +33,8 @@ class AbstractProblem(ABC):
     """A linear term `slope'theta` of the cost."""
 
     @abstractmethod
-    def linearise(self, x: Any, theta: np.ndarray) -> Linearisation: ...
+    def linearise(self, x: Any, theta: np.ndarray) -> Any:
+        """A `Linearisation` (sparse) or a `Chain` (blocks)."""
 
     @abstractmethod
     def values(self, x: Any, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,6 +94,7 @@ class Solution:
         return self.status == "converged"
 
 
+@one_thread
 def minimise(
     problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings | None = None, report: Callable[[Iteration], None] | None = None
 ) -> Solution:
@@ -113,7 +117,7 @@ def minimise(
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
             penalty = _penalty(penalty, taken.multipliers)
             length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
-            size = _term_size(lin, theta)
+            size = lin.size(theta)
             small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
             near = damping == 0.0 and change < settings.close and violation < settings.close_feasibility * size
             close = close + 1 if near else 0
@@ -139,12 +143,7 @@ def minimise(
     return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
 
 
-def _term_size(lin: Linearisation, theta: np.ndarray) -> float:
-    """The size of the terms of the equations: what the parameters contribute to them (1 if there are none)."""
-    return max(float(np.abs(lin.Ct * theta).max(initial=0.0)), 1e-12) if lin.Ct.size else 1.0
-
-
-def _violation(lin: Linearisation) -> float:
+def _violation(lin: Linearisation | Chain) -> float:
     """The largest violation of an equation."""
     return float(np.abs(lin.C).max(initial=0.0))
 
@@ -155,7 +154,9 @@ def _penalty(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray:
     return np.maximum(before, 1.5 * size + 1e-3 * float(size.max(initial=0.0)))
 
 
-def _search(problem: AbstractProblem, lin: Linearisation, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float) -> tuple[float, tuple]:
+def _search(
+    problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float
+) -> tuple[float, tuple]:
     """Halve the step until the merit function decreases; 0 and the old point if it does not.
 
     A full step that fails only because the equations curve is tried once more with the states corrected for it (against the Maratos effect).

@@ -15,6 +15,7 @@ from calibody.complementarity import lcp
 from calibody.errors import SimulationError
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
+from calibody.model import Model
 from calibody.spatial import algebra as al
 from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
@@ -67,12 +68,12 @@ class Spook(AbstractStepper):
         own = np.where(angular, [[self.angular_compliance], [self.angular_relaxation]], [[self.compliance], [self.relaxation]])
         return np.where(numbers.softness[0] > 0.0, numbers.softness, own)
 
-    def values(self, rows: Rows, numbers: Numbers) -> Values:
-        return Values.of(rows, numbers, self.softness(rows.structure, numbers), self.slip, self.limit_slope)
+    def values(self, rows: Rows, numbers: Numbers, model: Model, possible: bool = True) -> Values:
+        return Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
         rows = Rows.of(structure, numbers)
-        values = self.values(rows, numbers)
+        values = self.values(rows, numbers, structure.model)
         compiled = spook_step.compiled(rows)
         n = applied.shape[1]
         v = velocities(structure, numbers, values, start)
@@ -118,7 +119,7 @@ class Spook(AbstractStepper):
         rows = Rows.of(structure, numbers)
         if rows.dry and self.slip == 0.0:
             raise SimulationError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")
-        values = self.values(rows, numbers)
+        values = self.values(rows, numbers, motion.model)
         units = moving(structure)
         v = step_velocities(structure, values, motion.q, motion.h)
         wrench, reactions, friction = spook_inverse.forces(

@@ -65,13 +65,18 @@ def friction_impulse(step: Step, values: Values, p: Pieces, v: Any, v_next: Any,
     return -jnp.sign(rate) * jnp.maximum(jnp.abs(rate) - sig[r.axis_joint], 0.0) / values.slip
 
 
+def free_impulses(step: Step, values: Values, p: Pieces, v: Any, v_next: Any, rate: Any, h: Any) -> tuple[Any, Any]:
+    """A and lam_A; `rate` is `N v` with the axes of the step before."""
+    A, K, Ka = step.free_rows(values, p, v, rate, h)
+    return A, Ka - K * (A @ v_next)
+
+
 def node_forces(step: Step, values: Values, q_before: Any, q: Any, s: Any, v: Any, v_next: Any, u: Any, applied: Any, h: Any) -> tuple[Any, Any, Any]:
     """Unexplained forces (nv,), reactions (nc,) and friction (axes,) at one node."""
     r = step.rows
     p = step.pieces(values, q, v, s, u, applied)
     rate = step.pieces(values, q_before, v, s, u, applied).axes @ v
-    A, S_A, a = step.free_rows(values, p, v, rate, h)
-    lam_A = (a - A @ v_next) / S_A
+    A, lam_A = free_impulses(step, values, p, v, v_next, rate, h)
     Y, S = step.regularisation(values, h)
     G, g = p.node.G[r.loaded], p.node.g[r.loaded]
     lam_c = -(G @ v_next + Y[r.loaded] * (4.0 / h * g - G @ v)) / S[r.loaded]

@@ -15,6 +15,7 @@ their friction torques add up to at most the limit in the sum of their absolute 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics.elements import body
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, Numbers, Structure
+from calibody.model import Model
 from calibody.steppers import step
 
 # Smallest principal moment relative to the largest that can still be inverted without losing half the digits.
@@ -50,8 +52,9 @@ class Rows:
     dry: tuple[Dry, ...]
 
     @classmethod
-    def of(cls, structure: Structure, numbers: Numbers) -> Rows:
-        damping, armature = axis_numbers(structure, numbers)
+    def of(cls, structure: Structure, numbers: Numbers, unknown: Collection[str] = ()) -> Rows:
+        """Rows for what acts, and for what is `unknown` (paths): that may be zero now."""
+        damping, armature = (a > 0.0 for a in axis_numbers(structure, numbers))
         scalars = len(structure.scalar_coordinates)
         axes: dict[str, tuple[int, ...]] = {}
         for i, c in enumerate(structure.scalar_coordinates):
@@ -61,11 +64,15 @@ class Rows:
             axes[b.joint] = tuple(scalars + 3 * k + i for i in range(3))
         dry = []
         for joint in structure.model.joints:
-            loaded = joint.load_friction > 0.0 or joint.load_stribeck > 0.0
-            if loaded or joint.friction > 0.0 or joint.stribeck > 0.0:
+            fields = {path.rsplit(".", 1)[-1] for path in unknown if path.startswith(f"joint.{joint.name}.")}
+            for field, rows in (("damping", damping), ("armature", armature)):
+                if field in fields:
+                    rows[list(axes[joint.name])] = True
+            loaded = joint.load_friction > 0.0 or joint.load_stribeck > 0.0 or bool(fields & {"load_friction", "load_stribeck"})
+            if loaded or joint.friction > 0.0 or joint.stribeck > 0.0 or fields & {"friction", "stribeck"}:
                 rows = tuple(i for i, owner in enumerate(structure.row_owners) if loaded and owner == f"joint.{joint.name}")
                 dry.append(Dry(joint.name, axes[joint.name], rows))
-        return cls(structure, np.flatnonzero(damping > 0.0), np.flatnonzero(armature > 0.0), tuple(dry))
+        return cls(structure, np.flatnonzero(damping), np.flatnonzero(armature), tuple(dry))
 
     @cached_property
     def hinge(self) -> np.ndarray:
@@ -152,10 +159,12 @@ class Values(NamedTuple):
     """L [kg, kg m^2] of every dry joint."""
 
     @classmethod
-    def of(cls, rows: Rows, numbers: Numbers, softness: np.ndarray, slip: float, limit_slope: float) -> Values:
+    def of(cls, rows: Rows, numbers: Numbers, model: Model, softness: np.ndarray, slip: float, limit_slope: float, possible: bool = True) -> Values:
+        """`possible`: the step is to be taken, so that all inertias must be invertible; otherwise `inverse` is zero."""
         structure = rows.structure
-        mass, com, inertia = body_numbers(structure, numbers)
-        joints = [structure.model.joint(d.joint) for d in rows.dry]
+        mass, com, inertia = body_numbers(structure, numbers, possible)
+        inverse = np.linalg.inv(inertia.transpose(2, 0, 1)).transpose(1, 2, 0) if possible else np.zeros_like(inertia)
+        joints = [model.joint(d.joint) for d in rows.dry]
         damping, armature = axis_numbers(structure, numbers)
 
         def pair(*fields: str) -> np.ndarray:
@@ -166,8 +175,8 @@ class Values(NamedTuple):
             r = j.friction_radius
             lever += [(1.0 / r if j.kind == SLIDE else 1.0) if structure.row_angular[i] else (1.0 if j.kind == SLIDE else r) for i in d.rows]
         return cls(
-            step.Values.of(structure, numbers, np.ones(structure.nc)), mass, com, inertia, np.linalg.inv(inertia.transpose(2, 0, 1)).transpose(1, 2, 0), softness,
-            damping, armature, pair("friction", "stribeck"), pair("load_friction", "load_stribeck"), pair("stribeck_rate")[0], np.array(lever, dtype=float),
+            step.Values.of(structure, numbers, np.ones(structure.nc)), mass, com, inertia, inverse, softness, damping,
+            armature, pair("friction", "stribeck"), pair("load_friction", "load_stribeck"), pair("stribeck_rate")[0], np.array(lever, dtype=float),
             np.full(len(rows.axes), slip), np.full(len(rows.dry), limit_slope),
         )  # fmt: skip
 
@@ -177,8 +186,8 @@ def moving(structure: Structure) -> np.ndarray:
     return np.array([i for i, u in enumerate(structure.units) if u.kind == FREE], dtype=np.int64)
 
 
-def body_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass, centre of mass and inertia about it; a body that cannot be accelerated by a force of any direction is refused."""
+def body_numbers(structure: Structure, numbers: Numbers, possible: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mass, centre of mass and inertia about it; a body that cannot be accelerated by a force of any direction is refused if it must be `possible`."""
     units = moving(structure)
     mass, com, inertia = np.zeros(len(units)), np.zeros((3, len(units))), np.zeros((3, 3, len(units)))
     for k, i in enumerate(units):
@@ -197,7 +206,7 @@ def body_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np
         second = E[:3, :3] - mass[k] * np.outer(com[:, k], com[:, k])
         inertia[:, :, k] = np.trace(second) * np.eye(3) - second
         moments = np.linalg.eigvalsh(inertia[:, :, k])
-        if moments[0] <= THIN * max(moments[2], 1e-300):
+        if possible and moments[0] <= THIN * max(moments[2], 1e-300):
             raise SimulationError(
                 f"body.{unit.body.name} has no inertia about one of its axes (principal moments {moments[0]:.3g}, {moments[1]:.3g}, {moments[2]:.3g} kg m^2), "
                 'and stepper="spook" turns every body by its own inertia; give it a small one, or use stepper="variational".'

@@ -209,7 +209,7 @@ class Step:
         return Y, 4.0 / (h * h) * eps * Y
 
     def free_rows(self, values: Values, p: Pieces, v: Any, rate: Any, h: Any) -> tuple[Any, Any, Any]:
-        """A, the diagonal of S_A, and a. `rate` is `N v` with the axes of the step before.
+        """A, the diagonal of `S_A^-1`, and `S_A^-1 a` (finite for coefficients that are zero). `rate` is `N v` with the axes of the step before.
 
         A shaft resists the change of its rate, `d(N v)/dt = N v' + N' v`. For hinges `N' v = 0` and `N v` will do (seed 000, F.3); the axes
         of a slide on a turning body and of a ball move under the velocity, so there the rate is remembered.
@@ -220,9 +220,10 @@ class Step:
         viscous, shaft = p.axes[r.viscous], p.axes[r.shaft]
         J = values.armature[r.shaft]
         before = jnp.where(r.hinge[r.shaft], shaft @ v, rate[r.shaft])
-        A = jnp.concatenate([G, viscous, shaft])
-        a = [Y[r.holonomic] * (G @ v - 4.0 / h * g), jnp.zeros(len(r.viscous)), before + h * p.drive[r.shaft] / J]
-        return A, jnp.concatenate([S[r.holonomic], 1.0 / (values.damping[r.viscous] * h), 1.0 / J]), jnp.concatenate(a)
+        stiff = 1.0 / S[r.holonomic]
+        K = jnp.concatenate([stiff, values.damping[r.viscous] * h, J])
+        Ka = jnp.concatenate([stiff * Y[r.holonomic] * (G @ v - 4.0 / h * g), jnp.zeros(len(r.viscous)), J * before + h * p.drive[r.shaft]])
+        return jnp.concatenate([G, viscous, shaft]), K, Ka
 
     def limits(self, values: Values, p: Pieces, v: Any, h: Any) -> tuple[Any, Any]:
         """(dry joints,) impulse limit without load, and the friction coefficient, both at the old rate (Stribeck)."""
@@ -234,7 +235,8 @@ class Step:
 
     def problem(self, values: Values, p: Pieces, state: State, h: Any) -> Problem:
         r, v = self.rows, state.v
-        A, S_A, a = self.free_rows(values, p, v, state.rate, h)
+        A, K, Ka = self.free_rows(values, p, v, state.rate, h)
+        S_A, a = 1.0 / K, Ka / K
         v0 = v + h * self.over_mass(values, p.R, p.force[None])[0]
         if not r.dry:
             MJ = self.over_mass(values, p.R, A)

@@ -1,0 +1,116 @@
+"""From a solution and its uncertainty to a `Result`, alike for every estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate import robust
+from calibody.estimate.reported import reported
+from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result
+from calibody.estimate.unknowns import values_at
+from calibody.recording.recording import Recording
+from calibody.solve.gauss_newton import Iteration, Solution
+
+if TYPE_CHECKING:
+    from calibody.estimate.observed import Observed
+    from calibody.estimate.uncertainty import Uncertainty
+
+
+def outcome(
+    problem: Observed,
+    solution: Solution,
+    found: Uncertainty,
+    recordings: Sequence[Recording],
+    given: bool,
+    history: Sequence[Iteration],
+    mesh: Mesh,
+    error: np.ndarray | None,
+    notes: Sequence[str],
+    seconds: float,
+    process_noise: dict[str, float],
+    again: Again,
+) -> Result:
+    """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
+    unknowns = problem.entries
+    initial = reported(unknowns, np.array([e.initial for e in unknowns])).values
+    parameters = {}
+    for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
+        resolved = bool(found.analysis.resolved[k])
+        sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved else (None, None)
+        bound = bool(found.at_bound[k])
+        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, None if error is None else float(error[k]))
+    size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
+    channels = tuple(_channels(problem, solution, found, recordings))
+    shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
+    numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
+    sentences = [*problem.model.notes, *(s for r in recordings for s in r.warnings()), *notes]
+    try:
+        calibrated = problem.model.replace(numbers)
+    except CalibodyError as impossible:  # no mechanism can have them: it is said, and they are kept all the same
+        sentences.append(f"The estimates are not physically possible together: {impossible}")
+        calibrated = problem.model.replace(numbers, check=False)
+    return Result(
+        status=solution.status,
+        parameters=parameters,
+        determined=found.analysis.determined,
+        unresolved=found.analysis.sentences,
+        covariance=found.covariance,
+        correlation=found.covariance / size[:, None] / size[None, :],
+        fit=channels,
+        chi2=found.chi2,
+        dof=found.dof,
+        noise_given=given,
+        process_noise=process_noise,
+        runs_agree=found.agreement,
+        outliers=_outliers(channels),
+        mesh=mesh,
+        iterations=len(history),
+        history=tuple(history),
+        seconds={"total": seconds},
+        notes=(*sentences, *_warnings(problem, found, given)),
+        model=calibrated,
+        problem=problem,
+        states=tuple(solution.x),
+        theta=solution.theta,
+        uncertainty=found,
+        recordings=tuple(recordings),
+        again=again,
+    )
+
+
+def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordings: Sequence[Recording]) -> list[ChannelFit]:
+    out = []
+    for r, states in enumerate(solution.x):
+        run: Any = problem.runs[r]
+        for d, fitted in problem.fitted(r, states, solution.theta):
+            path = d.channel.path
+            out.append(ChannelFit(recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], found.white[r, path], run.weights[path]))
+    return out
+
+
+def _warnings(problem: Observed, found: Uncertainty, given: bool) -> list[str]:
+    notes = []
+    ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
+    if given and ratio > 1.2:
+        notes.append(f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error.")
+    if given and ratio < 0.7:
+        notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
+    if found.robust:
+        notes.append("The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them).")
+    if found.agreement is not None and not found.agreement.agree:
+        a = found.agreement
+        notes.append(f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter.")
+    return notes + [f"{e.name} ended at its bound and has no error bar." for e, b in zip(problem.entries, found.at_bound, strict=True) if b]
+
+
+def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
+    """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
+    out = []
+    for c in channels:
+        size = robust.noise_size(c.residual, c.sd)
+        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.residual[k] / size)) for k in np.flatnonzero(np.abs(c.residual) > 5.0 * size)]
+    return tuple(out)

@@ -1,0 +1,385 @@
+"""Joint estimation of states and parameters in a regularised fixed-step engine (seed 000), as a least-squares problem.
+
+Unknown are the states `x_k = (q_k, v_k)` of every step in maximal coordinates, and theta:
+
+    minimise  kappa/sd^2 sum |dp_k|^2 + sum |(o(x_k, theta) - y_k)/sd|^2 + priors      within bounds on theta
+
+with dp the impulses between neighbouring states that the engine's own equations do not explain (`steppers/spook_transition.py`). kappa weighs them
+relative to observations of unit weight, as in the seed; sd in the first term is the root mean square of those of the channels. With
+`formulation = "lifted"` the impulses of the joints are unknowns too and the engine's equations for them are equations of the problem: the same minimum,
+but nothing is divided by the compliance, and the iteration does not break down where that is small.
+
+Observations are taken at the nodes: for every node the sample nearest to it, at its own time by linear interpolation between neighbouring nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from calibody.errors import CalibodyError
+from calibody.estimate import observe
+from calibody.estimate.observed import GEOMETRY, Observed
+from calibody.estimate.run import Data, Nodes, Noise
+from calibody.estimate.unknowns import Entry
+from calibody.mechanics import assembly, channels
+from calibody.mechanics.assembly import Frames
+from calibody.mechanics.kernels import workers
+from calibody.mechanics.kinematics import retract
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Point
+from calibody.mechanics.structure import Numbers, Structure
+from calibody.model import Model
+from calibody.recording.recording import Recording
+from calibody.solve.chain import Chain, Rows as ChainRows
+from calibody.solve.condensed import Sparse
+from calibody.steppers.motion import Motion
+from calibody.steppers.spook import Spook
+from calibody.steppers.spook_rows import Rows, Values
+from calibody.steppers.spook_transition import Place, Signals, Transition
+
+DIFFERENCE = 1e-4
+"""Step of the differences by parameters, relative to their scales: most enter linearly, where any step is exact; for the others its square is the error."""
+
+
+@dataclass(frozen=True)
+class States:
+    """The unknowns of one run: q (nq, K), v (K, nv) of centres of mass in world axes, lam (K, 2 nc) if lifted."""
+
+    q: np.ndarray
+    v: np.ndarray
+    lam: np.ndarray | None
+
+
+class Steps(Nodes):
+    """A recording at the steps of an engine: h is exact, the end is cut."""
+
+    def __init__(self, structure: Structure, recording: Recording, h: float, noise: Noise) -> None:
+        count = int(np.floor((recording.end - recording.start) / h + 1e-6)) + 1
+        super().__init__(structure, recording, recording.start + h * np.arange(count), noise)
+        self.h = h
+
+    def wanted(self, times: np.ndarray) -> np.ndarray:
+        """The sample nearest to each node, if it is within half a step or half a sampling period."""
+        out = np.zeros(len(times), dtype=bool)
+        if not len(times):
+            return out
+        h = self.times[1] - self.times[0]
+        node = np.round((times - self.times[0]) / h).astype(int)
+        away = np.abs(times - self.times[0] - node * h)
+        period = float(np.median(np.diff(times))) if len(times) > 1 else h
+        order = np.lexsort((away, node))
+        first = np.concatenate([[True], np.diff(node[order]) > 0])
+        out[order[first]] = True
+        return out & (away <= 0.5 * min(h, period) * (1.0 + 1e-6))
+
+    def interpolation(self, times: np.ndarray) -> Sparse:
+        h = self.times[1] - self.times[0]
+        place = np.clip((times - self.times[0]) / h, 0.0, self.K - 1.0)
+        nearest = np.round(place)
+        place = np.where(np.abs(place - nearest) < 1e-9 * self.K, nearest, place)  # samples at nodes depend on these alone
+        left = np.minimum(np.floor(place).astype(int), self.K - 2)
+        part, rows = place - left, np.arange(len(times))
+        W = sp.csr_matrix((np.concatenate([1.0 - part, part]), (np.tile(rows, 2), np.concatenate([left, left + 1]))), shape=(len(times), self.K))
+        W.eliminate_zeros()
+        return W
+
+    def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
+        """The engine's velocity is that of the step before a node; the rate at the node is the mean of two steps, taken at the nearest node."""
+        h = self.times[1] - self.times[0]
+        step, inside = 1e-3 * h, np.clip(times, self.times[0], self.times[-1])
+        W, ahead, behind = (self.interpolation(np.clip(inside + s, self.times[0], self.times[-1])) for s in (0.0, step, -step))
+        dW = sp.csr_matrix((ahead - behind) / (2.0 * step))
+        if channel.quantity != "rate":
+            return W, dW
+        k = np.arange(self.K)
+        mean = sp.csr_matrix((np.full(2 * self.K, 0.5), (np.tile(k, 2), np.concatenate([k, np.minimum(k + 1, self.K - 1)]))), shape=(self.K, self.K))
+        return self.interpolation(self.times[0] + h * np.round((inside - self.times[0]) / h)) @ mean, dW @ mean
+
+
+class Shadow(Observed[Steps, States]):
+    def __init__(self, runs: Sequence[Steps], entries: Sequence[Entry], kappa: float, stepper: Spook, lifted: bool) -> None:
+        super().__init__(runs, entries)
+        self.kappa, self.engine, self.lifted = kappa, stepper, lifted
+        structure = runs[0].structure
+        paths = [p.path for e in entries for p in e.places if p.sensor is None]
+        self.rows = Rows.of(structure, Numbers.of(structure), paths)
+        _check(structure, self.rows, stepper)
+        for k, e in enumerate(entries):  # the engine's rows cannot push
+            if any(p.path.endswith(".damping") for p in e.places) and self.lower[k] == -np.inf:
+                self.lower[k] = 0.0
+        self.entries = [replace(e, lower=float(low)) for e, low in zip(self.entries, self.lower, strict=True)]
+        self.transition = Transition(self.rows, runs[0].h)
+        self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
+        sds = np.concatenate([list(run.noise.measured.values()) for run in runs])
+        self.weight = float(np.sqrt(kappa) / np.sqrt(np.mean(sds**2)))
+
+    # -- one run ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Unknowns of a node."""
+        s = self.runs[0].structure
+        return 2 * s.nv + (2 * s.nc if self.lifted else 0)
+
+    def numbers_of(self, r: int, theta: np.ndarray) -> tuple[Model, Numbers, Values, dict[tuple[str, str], float]]:
+        model, numbers, sensors = self.model_of(r, theta)
+        return model, numbers, self.engine.values(self.rows, numbers, model, possible=False), sensors
+
+    def _signals(self, r: int, model: Model) -> Signals:
+        return Signals(*self.runs[r].drives(model))
+
+    def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
+        s = self.runs[r].structure
+        point = self._point(self.runs[r], motion.q, assembly.turns_along(s, numbers, motion.q))
+        return assembly.frames(s, numbers, point)
+
+    @staticmethod
+    def _point(run: Steps, q: np.ndarray, turns: np.ndarray) -> Point:
+        empty = np.zeros((0, run.K - 1))
+        return Point(q, np.zeros((run.structure.nc, run.K)), empty, empty, run.h, 1.0, turns)
+
+    def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
+        run = self.runs[r]
+        s = run.structure
+        model, numbers, values, _ = self.numbers_of(r, theta)
+        p = self.transition.place(numbers, values, states.q, states.v)
+        lam = self.transition.eliminated(values, p, states.v) if states.lam is None else states.lam
+        reactions = np.zeros((s.nc, run.K))
+        reactions[:, :-1] = lam[1:, s.nc :].T / run.h  # node k carries the impulse of the step that begins there
+        reactions[:, -1] = reactions[:, -2]
+        control, applied = run.drives(model)
+        rate = _free_rates(p, states.v[0])
+        turns = assembly.turns_along(s, numbers, states.q)
+        return Motion(
+            model, s, numbers, run.h, states.q, reactions, control, applied, turns, 1.0, rate, _joint_rates(s, p, states.v[0]), np.ones(s.nc), 0, model.notes,
+            float(run.times[0]),
+        )  # fmt: skip
+
+    def stepper(self) -> Spook:
+        return self.engine
+
+    def start_multipliers(self, r: int, theta: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """(K, 2 nc): impulses of the joints that leave least of the balance unexplained, step by step; none for the first state."""
+        model, numbers, values, _ = self.numbers_of(r, theta)
+        p = self.transition.place(numbers, values, q, v)
+        nv, nc = self.transition.nv, self.transition.nc
+        nothing = np.zeros((len(v), 2 * nc))
+        missing = self.transition.values(values, p, self._signals(r, model), v, nothing)[1:, : 2 * nv]
+        G = p.G.first[:-1]
+        gram = G @ G.swapaxes(1, 2)
+        gram = gram + 1e-9 * np.trace(gram, axis1=1, axis2=2)[:, None, None] / max(nc, 1) * np.eye(nc)
+        both = [np.linalg.solve(gram, G @ part[..., None])[..., 0] for part in (missing[:, :nv], missing[:, nv:])]
+        return np.concatenate([nothing[:1], np.concatenate(both, axis=1)])
+
+    # -- the problem -----------------------------------------------------------------------------------------------------------------
+
+    def values(self, x: Sequence[States], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        loose, dynamic, equations = [self.prior(theta)], [], []
+        for r, states in enumerate(x):
+            try:
+                model, numbers, values, sensors = self.numbers_of(r, theta)
+            except CalibodyError:
+                return np.full(1, np.inf), np.full(1, np.inf)
+            p = self.transition.place(numbers, values, states.q, states.v)
+            out = self.transition.values(values, p, self._signals(r, model), states.v, states.lam)
+            size = 2 * self.transition.nv
+            dynamic.append(self.weight * out[:, :size].ravel())
+            equations.append(out[:, size:].ravel())
+            for d in self.runs[r].data:
+                loose.append((self._predicted(r, p, states, model, sensors, d)[0] - d.y) * self.runs[r].weight(d))
+        return np.concatenate(loose + dynamic), np.concatenate(equations)
+
+    def linearise(self, x: Sequence[States], theta: np.ndarray) -> Chain:
+        loose, loose_x, loose_t = [self.prior(theta)], [], [self.prior_slope()]
+        residuals, equations = [], []
+        n, size = self.width, 2 * self.transition.nv
+        for r, states in enumerate(x):
+            run = self.runs[r]
+            model, numbers, values, sensors = self.numbers_of(r, theta)
+            p = self.transition.place(numbers, values, states.q, states.v)
+            outside = self._signals(r, model)
+            b = self.transition.blocks(values, p, outside, states.v, states.lam)
+            t = self._by_parameters(r, theta, states, values, p, outside, b.value)
+            before, after = np.zeros((run.K, b.value.shape[1], n)), np.concatenate([b.after, b.by_multipliers], axis=2)
+            before[:, :, : b.before.shape[2]] = b.before
+            w = self.weight
+            residuals.append(ChainRows(w * b.value[:, :size], w * before[:, :size], w * after[:, :size], w * t[:, :size]))
+            equations.append(ChainRows(b.value[:, size:], before[:, size:], after[:, size:], t[:, size:]))
+            f, fx, ft = self._observed(r, theta, p, states, model, sensors)
+            loose.append(f)
+            loose_x.append(fx)
+            loose_t.append(ft)
+        sparse = sp.vstack([sp.csr_matrix((len(loose[0]), n * sum(run.K for run in self.runs))), sp.block_diag(loose_x)], format="csr")
+        return Chain(_stacked(residuals), _stacked(equations), np.concatenate(loose), sparse, np.concatenate(loose_t), n - 2 * self.transition.nv)
+
+    def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
+        out, first = [], 0
+        for run, states in zip(self.runs, x, strict=True):
+            s = run.structure
+            step = d[first : first + run.K * self.width].reshape(run.K, self.width)
+            first += run.K * self.width
+            lam = None if states.lam is None else states.lam + step[:, 2 * s.nv :]
+            out.append(States(retract(s, states.q, step[:, : s.nv].T), states.v + step[:, s.nv : 2 * s.nv], lam))
+        return out
+
+    # -- observations ----------------------------------------------------------------------------------------------------------------
+
+    def _nodes(self, r: int, p: Place, states: States, model: Model, d: Data) -> tuple[np.ndarray, np.ndarray]:
+        """A channel at the nodes (K,) and its gradient (K, 2 nv) by tangents and velocities."""
+        s = self.runs[r].structure
+        gradient = np.zeros((len(states.v), 2 * s.nv))
+        if d.channel.quantity == "rate":
+            c = s.coordinate_index[d.channel.name]
+            rate = np.einsum("kj,kj->k", p.N.first[:, c], states.v)
+            by_place = p.N.along(states.v)[:, c]
+            gradient[:, : s.nv] = (by_place[:, None, :] @ self.transition.tangents(p))[:, 0]
+            gradient[:, s.nv :] = p.N.first[:, c]
+            return rate, gradient
+        found = observe.at_nodes(s, model, p.frames, d.channel)
+        for dof, values in zip(found.dofs, found.gradient, strict=True):
+            gradient[:, dof] += values
+        return found.value, gradient
+
+    def _predicted(
+        self, r: int, p: Place, states: States, model: Model, sensors: dict[tuple[str, str], float], d: Data
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Prediction of the samples, its slope in time, the gradient at the nodes, the gain."""
+        value, gradient = self._nodes(r, p, states, model, d)
+        path = d.channel.path
+        gain, bias = sensors.get((path, "gain"), 1.0), sensors.get((path, "bias"), 0.0)
+        W, dW = self.samples(self.runs[r], sensors, d)
+        return gain * (W @ value) + bias, dW @ value, gradient, gain
+
+    def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
+        model, numbers, values, sensors = self.numbers_of(r, theta)
+        p = self.transition.place(numbers, values, states.q, states.v)
+        return [(d, self._predicted(r, p, states, model, sensors, d)[0]) for d in self.runs[r].data]
+
+    def _observed(
+        self, r: int, theta: np.ndarray, p: Place, states: States, model: Model, sensors: dict[tuple[str, str], float]
+    ) -> tuple[np.ndarray, Sparse, np.ndarray]:
+        run, n = self.runs[r], self.width
+        f, fx, ft = [], [], []
+        for d in run.data:
+            prediction, slope, gradient, gain = self._predicted(r, p, states, model, sensors, d)
+            weight = run.weight(d)
+            W = self.samples(run, sensors, d)[0]
+            used = np.flatnonzero(np.any(gradient != 0.0, axis=0))
+            columns = (np.arange(run.K)[:, None] * n + used).ravel()
+            nodes = sp.csr_matrix((gradient[:, used].ravel(), (np.repeat(np.arange(run.K), len(used)), columns)), shape=(run.K, run.K * n))
+            f.append((prediction - d.y) * weight)
+            fx.append(sp.diags(gain * weight) @ (W @ nodes))
+            ft.append(self.samples_by_parameters(r, theta, d, prediction, slope, gain, states) * weight[:, None])
+        return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
+
+    # -- parameters ------------------------------------------------------------------------------------------------------------------
+
+    def _by_parameters(self, r: int, theta: np.ndarray, states: States, values: Values, p: Place, outside: Signals, value: np.ndarray) -> np.ndarray:
+        """(K, rows, parameters): differences of the residuals; of the forces alone where the parameter places nothing."""
+        out = np.zeros((*value.shape, len(self.entries)))
+
+        def fill(k: int) -> None:
+            entry = self.entries[k]
+            if entry.run not in (None, r) or (entry.places and all(place.sensor is not None for place in entry.places)):
+                return
+            step = DIFFERENCE * entry.scale
+            if _linear(entry):
+                low = max(-step, min(self.lower[k] - theta[k], 0.0))  # a friction below zero means nothing
+                above, below = (self._moved(k, theta, values, t) for t in (step, low))
+                out[:, :, k] = self.transition.change(above, below, p, outside, states.v, states.lam) / (step - low)
+                return
+            places = entry.group is not None or any(f".{g}" in place.path for g in GEOMETRY for place in entry.places)
+            late = any(place.path.startswith("actuator.") and place.path.endswith(".delay") for place in entry.places)
+            step = 0.1 * self.runs[r].h if late else step
+            ends = []
+            for moved_by in (step, -step):
+                moved = theta.copy()
+                moved[k] = min(max(theta[k] + moved_by, self.lower[k]), self.upper[k])
+                ends.append((moved[k], *self.numbers_of(r, moved)[:3]))
+            (high, *_, above), (low, *_, below) = ends
+            if high <= low:
+                return
+            if places or late:
+                both = []
+                for _, model, numbers, new in ends:
+                    at = self.transition.place(numbers, new, states.q, states.v) if places else p
+                    both.append(self.transition.values(new, at, self._signals(r, model), states.v, states.lam))
+                out[:, :, k] = (both[0] - both[1]) / (high - low)
+            else:
+                out[:, :, k] = self.transition.change(above, below, p, outside, states.v, states.lam) / (high - low)
+
+        list(workers().map(fill, range(len(self.entries))))
+        return out
+
+    def _moved(self, k: int, theta: np.ndarray, values: Values, step: float) -> Values:
+        """The values with parameter k moved, without building the model again: for parameters that enter linearly."""
+        if k not in self._slopes:
+            ends, unit = [], self.entries[k].scale
+            for t in (unit, 0.0):
+                moved = theta.copy()
+                moved[k] += t
+                model, numbers, _ = self.model_of(self.entries[k].run or 0, moved)
+                ends.append(self.engine.values(self.rows, numbers, model, possible=False))
+            self._slopes[k] = _difference(ends[0], ends[1], unit)
+        own, base = self._slopes[k]
+        inner = values.base._replace(**{f: getattr(values.base, f) + step * d for f, d in base.items()})
+        return values._replace(base=inner, **{f: getattr(values, f) + step * d for f, d in own.items()})
+
+
+LINEAR = ("mass", "damping", "friction", "stribeck", "load_friction", "load_stribeck", "armature", "stiffness", "gain", "bias")
+"""Numbers that the engine's values are linear in."""
+
+
+def _linear(entry: Entry) -> bool:
+    plain = all(p.sensor is None and p.expression is None and (p.path.rsplit(".", 1)[-1] in LINEAR or ".inertia." in p.path) for p in entry.places)
+    return bool(entry.places) and plain
+
+
+def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Slopes of the fields that differ: of the values themselves and of those of `base`."""
+    out = []
+    for a, b in ((high, low), (high.base, low.base)):
+        pairs = [(f, getattr(a, f), getattr(b, f)) for f in a._fields if f not in ("base", "geometry", "scale", "inertia" if a is high.base else "inverse")]
+        out.append({f: (x - y) / step for f, x, y in pairs if not np.array_equal(x, y)})
+    return out[0], out[1]
+
+
+def _stacked(rows: Sequence[ChainRows]) -> ChainRows:
+    return rows[0] if len(rows) == 1 else ChainRows(*(np.concatenate([getattr(b, f) for b in rows]) for f in ("value", "before", "after", "by_theta")))
+
+
+def _free_rates(p: Place, v: np.ndarray) -> np.ndarray:
+    """Rates of `free` coordinates (origin in world axes, turn in body axes) from velocities of centres, at the first node."""
+    out = v.copy()
+    for k in range(p.R.shape[1]):
+        R = p.R[0, k]
+        omega = v[6 * k + 3 : 6 * k + 6]
+        out[6 * k : 6 * k + 3] -= np.cross(omega, R @ p.com[:, k])
+        out[6 * k + 3 : 6 * k + 6] = R.T @ omega
+    return out
+
+
+def _joint_rates(structure: Structure, p: Place, v: np.ndarray) -> np.ndarray:
+    """Rates of the joints at the first node, in the order of the tree."""
+    plan, rates = plan_of(structure), p.N.first[0] @ v
+    out = np.zeros(structure.tree_nv)
+    scalars = len(plan.coordinate_dof)
+    out[plan.coordinate_dof] = rates[:scalars]
+    for k, dof in enumerate(plan.ball_dof):
+        out[dof : dof + 3] = rates[scalars + 3 * k : scalars + 3 * k + 3]
+    return out
+
+
+def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
+    model = structure.model
+    if model.springs or model.bushings:
+        what = f"spring.{model.springs[0].name}" if model.springs else f"bushing.{model.bushings[0].name}"
+        raise CalibodyError(f'method = "shadow" does not know springs between points and bushings yet ({what}); use method = "transcription".')
+    if any(j.kind in ("ball", "free") and j.stiffness for j in model.joints):
+        raise CalibodyError('method = "shadow" does not know the stiffness of ball joints yet; use method = "transcription".')
+    if rows.dry and stepper.slip == 0.0:
+        raise CalibodyError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")
