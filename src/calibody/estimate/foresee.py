@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calibody.estimate import identifiability, noise
+from calibody.estimate import noise
 from calibody.estimate.fit import FRICTION_STAGES, _Fit, _sharpen
+from calibody.estimate.identifiability import Identifiability
+from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import Run
 from calibody.estimate.transcription import Transcription
+from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
@@ -34,7 +37,7 @@ def foresee(
     estimate: Mapping[str, Unknown | float | None],
     process_noise: noise.ProcessNoise = "none",
     coordinates: str = "auto",
-) -> identifiability.Identifiability:
+) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
     structure = Structure.build(model, coordinates)
@@ -47,8 +50,8 @@ def foresee(
     found, given, _ = noise.noises(cut, density)
     worker = _Fit(structure, cut, unknowns, found, given)
     problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
-    theta = np.array([e.initial for e in unknowns])
+    theta = initial_theta(unknowns)
     x = [worker._begin(problem, r, theta) for r in range(len(cut))]
     _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
-    return identifiability.analyse(taken.information, [e.name for e in unknowns], theta, problem.scale, np.zeros(len(theta), dtype=bool), 1.0)
+    return in_numbers(taken.information, unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.experiment import atomic
 from calibody.experiment.scene import scene
 from calibody.experiment.spec import Experiment
@@ -80,7 +81,7 @@ class Progress:
         self.history: list[Iteration] = []
 
     def begin(self, start: Mapping[str, float]) -> None:
-        self._write(np.array([start.get(e.name, e.initial) for e in self.unknowns]))
+        self._write(theta_of(self.unknowns, start))
 
     def __call__(self, iteration: Iteration) -> None:
         self.history.append(iteration)
@@ -89,15 +90,16 @@ class Progress:
     def _write(self, theta: np.ndarray) -> None:
         n = len(self.history)
         where = f"unfinished: stopped after iteration {n}; go on with calibody fit --resume." if n else "unfinished: stopped before the first iteration."
+        initial = values_of(self.unknowns, initial_theta(self.unknowns))
         parameters = {
-            e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower), "upper": _bound(e.upper)}
+            e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": float(x0), "lower": _bound(e.lower), "upper": _bound(e.upper)}
             | {"at_bound": not e.lower < float(x) < e.upper, "discretisation_error": None, "resolved": None}
-            for e, x in zip(self.unknowns, theta, strict=True)
+            for e, x, x0 in zip(self.unknowns, values_of(self.unknowns, theta), initial, strict=True)
         }
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
             "fit": {}, "predictions": {}, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "iterations": n, "history": _history(self.history), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "outliers": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -128,7 +130,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
         "iterations": result.iterations,
-        "history": _history(result.history),
+        "history": _history(result.history, result.problem.entries),
         "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),
         "mesh": {"h": result.mesh.h, "refinements": result.mesh.refinements},
         "notes": list(result.notes),
@@ -196,10 +198,10 @@ def _spread(x: np.ndarray) -> float:
     return _rms(x - x.mean())
 
 
-def _history(history: Sequence[Iteration]) -> list[dict[str, Any]]:
+def _history(history: Sequence[Iteration], unknowns: Sequence[Entry]) -> list[dict[str, Any]]:
     return [
         {"iteration": k, "cost": _number(i.cost), "violation": _number(i.violation), "step": i.length, "change": _number(i.change), "damping": i.damping}
-        | {"theta": [float(x) for x in i.theta]}
+        | {"theta": [float(x) for x in values_of(unknowns, i.theta)]}
         for k, i in enumerate(history, 1)
     ]
 
