@@ -70,6 +70,19 @@ def test_the_motion_and_its_forces(result: cb.Result) -> None:
         assert np.abs(error / sd).max() < 5.0 and sd.max() < 0.2 * np.ptp(truth[channel])
 
 
+def test_what_follows_an_undetermined_number_has_no_error_bar() -> None:
+    """Without a known torque all masses may be larger together: the angle is known, the force in the hinge is not."""
+    times = np.arange(0.0, 3.005, 0.01)
+    swinging = cb.simulate(pendulum(), 3.0, 0.001, {"joint.hinge.angle": 1.5})
+    y = swinging["joint.hinge.angle"][::10] + 1e-3 * np.random.default_rng(0).normal(size=len(times))
+    run = cb.Recording("r", (cb.Observation("joint.hinge.angle", times, y, 1e-3),))
+    found = cb.fit(pendulum(), run, {p: cb.Unknown(1.3 * v) for p, v in TRUTH.items()}, h=0.01)
+    assert found.converged and found.unresolved
+    at = np.array([0.5, 1.5])
+    assert np.isfinite(found.sd("joint.hinge.angle", at)).all() and np.isfinite(found.sd("joint.hinge.rate", at)).all()
+    assert np.isinf(found.sd("joint.hinge.reaction.force.z", at)).all()
+
+
 def test_state_errors_against_the_dense_inverse() -> None:
     """On a short run: variance of an angle from the dense KKT matrix with the parameters."""
     run = run_of(7, seconds=1.0)

@@ -159,7 +159,7 @@ class Result:
         return motion(self, self._run(run))
 
     def sd(self, channel: str, times: np.ndarray, run: str | int = 0) -> np.ndarray:
-        """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`."""
+        """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`; inf where the data leave it open."""
         from calibody.estimate.channels import channel_sd
 
         return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))

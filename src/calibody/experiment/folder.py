@@ -4,6 +4,7 @@
     channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight: one row per sample
     states.parquet    run, time, coordinates and rates of all joints: one row per node
     forces.parquet    run, time, forces of drives and loops, reactions of all joints
+    bars.parquet      run, channel, time, value, sd: error bars of states and forces at some instants (empty sd: not determined)
     scene.json        what the replay draws
     MODEL             the calibrated model in its own format
     experiment.toml   what was fitted, if it came from a file
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from calibody.solve.gauss_newton import Iteration
 
 SCHEMA = "calibody-result-1"
-RESULT, CHANNELS, STATES, FORCES, SCENE = "result.json", "channels.parquet", "states.parquet", "forces.parquet", "scene.json"
+RESULT, SCENE = "result.json", "scene.json"
+CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
 
 
@@ -58,6 +60,7 @@ def write(
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
     atomic.write_parquet(folder / FORCES, _nodes(result, _is_force))
+    atomic.write_parquet(folder / BARS, _bars(result))
     atomic.write_json(folder / SCENE, scene(result, predictions))
     model, model_notes = _model(result, folder)
     if experiment is not None:
@@ -265,6 +268,25 @@ def _nodes(result: Result, wanted: Any) -> polars.DataFrame:
         motion = result.motion(r)
         frame = motion.to_frame([p for p in motion.channels if wanted(p)])
         frames.append(frame.insert_column(0, pl.Series("run", [recording.name] * len(frame))))
+    return pl.concat(frames)
+
+
+def _bars(result: Result) -> polars.DataFrame:
+    """Error bars of states and forces at some instants of every run; none for a fit that did not converge."""
+    import polars as pl
+
+    from calibody.estimate.channels import channel_sds, instants
+
+    frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
+    for r, recording in enumerate(result.recordings if result.converged else ()):
+        motion, times = result.motion(r), instants(result, r)
+        paths = [p for p in motion.channels if (_is_state(p) or _is_force(p)) and not p.endswith(".orientation")]
+        at = np.round((times - motion.time[0]) / motion.h).astype(int)
+        names = [name for p in paths for name in channels.scalar_names(motion.model, p)]
+        for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True):
+            known = pl.Series(sd, dtype=pl.Float64)
+            columns = {"run": [recording.name] * len(times), "channel": [name] * len(times), "time": times, "value": motion[name][at], "sd": known}
+            frames.append(pl.DataFrame(columns).with_columns(pl.when(pl.col("sd").is_finite()).then(pl.col("sd")).alias("sd")))
     return pl.concat(frames)
 
 
