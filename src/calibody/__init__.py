@@ -67,6 +67,10 @@ _LATER = {
     "inverse_dynamics": "calibody.mechanics.dynamics",
 }
 
+_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "World")
+_ERRORS = ("CalibodyError", "FormatError", "ModelError", "SimulationError")
+__all__ = [*_ELEMENTS, *_ERRORS, *_LATER]  # pyright: ignore[reportUnsupportedDunderAll]
+
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
