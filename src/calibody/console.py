@@ -35,6 +35,14 @@ def table(title: str, *headings: str) -> Table:
     return out
 
 
+def output() -> Console:
+    """What is printed on, wide enough for tables."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
+
+
 class Iterations:
     """A table that grows while a fit runs, on stderr; plain lines where that is not a terminal."""
 
@@ -102,9 +110,7 @@ def parameter_table(found: Saved, truth: Mapping[str, float] | None = None) -> T
 
 
 def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDE
+    console = output()
 
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -91,7 +91,9 @@ def fitted(file: Path) -> cb.Saved:
     return cb.open(file.with_name(f"{file.stem}-fit"))
 
 
-@pytest.mark.parametrize("name", ["tumbling_single", "gentle_single", *(pytest.param(f"{how}_double", marks=pytest.mark.slow) for how in ("tumbling", "gentle"))])
+@pytest.mark.parametrize(
+    "name", ["tumbling_single", "gentle_single", *(pytest.param(f"{how}_double", marks=pytest.mark.slow) for how in ("tumbling", "gentle"))]
+)
 def test_the_race(shared: Path, tmp_path: Path, name: str) -> None:
     race, count = shared / "race", 2 if "double" in name else 1
     model = name.replace("gentle", "tumbling")  # the same mechanism
