@@ -71,7 +71,7 @@ def motor(tmp_path) -> Path:
 
 def test_help_imports_nothing_heavy():
     """Which modules are loaded is a gate that does not depend on the machine; the time itself is measured by `make bench`."""
-    code = "import sys, calibody.cli; print(sorted({'jax', 'mujoco', 'polars', 'scipy', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
+    code = "import sys, calibody.cli; print(sorted({'jax', 'mujoco', 'numpy', 'polars', 'scipy', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout.strip() == "[]"
 

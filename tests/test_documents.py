@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -128,3 +129,74 @@ def test_the_page_on_the_regularised_stepper_runs_and_names_every_setting(capsys
         assert row is not None and float(row[1]) == field.default, field.name
     for figure in re.findall(r"\((figures/\S+\.svg)\)", page):
         assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
+
+
+# -- the API page --------------------------------------------------------------------------------------------------------------------------
+
+
+def _sections() -> dict[str, str]:
+    parts = re.split(r"^### (\w+)\n", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_public_name_is_on_the_api_page() -> None:
+    assert sorted(_sections()) == sorted(cb.__all__)
+    assert all(getattr(cb, name) is not None for name in cb.__all__)
+
+
+@pytest.mark.parametrize("name", cb.__all__)
+def test_the_api_page_gives_signatures_as_they_are(name: str) -> None:
+    text = _sections()[name]
+    stated = re.search(rf"^`cb\.{name}\((.*)\)`$", text, re.MULTILINE)
+    if stated is None:  # what one is given and does not make: no signature, but an example all the same
+        assert name in GIVEN and (f"cb.{name}" in text or name == "CalibodyError")
+        return
+    defaults = re.sub(r"\([^()]*\)", "()", stated[1])  # values in parentheses have commas of their own
+    names = [word.partition("=")[0].strip().lstrip("*") for word in defaults.split(",")]
+    assert names == list(inspect.signature(getattr(cb, name)).parameters)
+    assert f"cb.{name}(" in "".join(_blocks((ROOT / "docs" / "api.md").read_text(encoding="utf-8"), "python"))
+
+
+GIVEN = (
+    "Parameter",
+    "Motion",
+    "StepDerivatives",
+    "Result",
+    "Prediction",
+    "CrossValidation",
+    "Saved",
+    "CalibodyError",
+    "ModelError",
+    "FormatError",
+    "SimulationError",
+)
+
+
+def test_the_api_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    for block in _blocks((ROOT / "docs" / "api.md").read_text(encoding="utf-8"), "python"):
+        exec(compile(block, "api.md", "exec"), scope)
+    assert "status: converged" in capsys.readouterr().out
+
+
+def test_the_first_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for command in re.findall(r"^    (calibody .*)$", text, re.MULTILINE):
+        _command(command)
+    (code,) = _blocks(text, "python")
+    scope: dict = {}
+    exec(compile(code, "index.md", "exec"), scope)
+    assert scope["heavier"]["body.arm.mass"] == 0.5 and "pendulum" in capsys.readouterr().out
+
+
+def test_no_page_has_code_that_is_not_run() -> None:
+    run = set(re.findall(r'"(\w+\.md)", "exec"', Path(__file__).read_text(encoding="utf-8")))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    assert {p.name for p in pages if "```python" in p.read_text(encoding="utf-8")} == run
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r": (\w+\.md)$", text, re.MULTILINE)) == {p.name for p in (ROOT / "docs").glob("*.md")}

@@ -1,6 +1,6 @@
 """calibody: recordings of a moving mechanism in, a calibrated model of it out, with error bars one can trust.
 
-Importing the package is light: what needs jax or mujoco is imported when it is first used.
+Importing the package is light: what needs numpy, jax or mujoco is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -8,20 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibody.errors import CalibodyError as CalibodyError, FormatError as FormatError, ModelError as ModelError, SimulationError as SimulationError
-from calibody.model import (
-    Actuator as Actuator,
-    Body as Body,
-    Bushing as Bushing,
-    Geometry as Geometry,
-    Joint as Joint,
-    Loop as Loop,
-    Model as Model,
-    Parameter as Parameter,
-    Sensor as Sensor,
-    Site as Site,
-    Spring as Spring,
-    World as World,
-)
 
 if TYPE_CHECKING:
     from calibody.estimate.fit import fit as fit
@@ -31,6 +17,20 @@ if TYPE_CHECKING:
     from calibody.experiment.saved import Saved as Saved, open as open
     from calibody.formats import load as load
     from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics, inverse_dynamics as inverse_dynamics
+    from calibody.model import (
+        Actuator as Actuator,
+        Body as Body,
+        Bushing as Bushing,
+        Geometry as Geometry,
+        Joint as Joint,
+        Loop as Loop,
+        Model as Model,
+        Parameter as Parameter,
+        Sensor as Sensor,
+        Site as Site,
+        Spring as Spring,
+        World as World,
+    )
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
     from calibody.recording.signal import Signal as Signal
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "World")
 _LATER = {
+    **dict.fromkeys(_ELEMENTS, "calibody.model"),
     "load": "calibody.formats",
     "simulate": "calibody.steppers.rollout",
     "Motion": "calibody.steppers.motion",
@@ -66,6 +68,8 @@ _LATER = {
     "forward_dynamics": "calibody.mechanics.dynamics",
     "inverse_dynamics": "calibody.mechanics.dynamics",
 }
+
+__all__ = ["CalibodyError", "FormatError", "ModelError", "SimulationError", *_LATER]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

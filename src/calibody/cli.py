@@ -483,9 +483,9 @@ def _recording_table(run: Any) -> Table:
 
 
 def _print(table: Table | None, notes: list[str]) -> None:
-    from rich.console import Console
+    from calibody.console import output
 
-    console = Console()
+    console = output()
     if table is not None:
         console.print(table)
     for note in notes:

@@ -13,6 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from calibody.estimate.reported import initial_theta, reported, values_of
+
 if TYPE_CHECKING:
     from calibody.estimate.result import Estimate
     from calibody.experiment.folder import Progress
@@ -31,6 +33,14 @@ def table(title: str, *headings: str) -> Table:
     for i, heading in enumerate(headings):
         out.add_column(Text(heading), justify="right" if i else "left", overflow="fold")
     return out
+
+
+def output() -> Console:
+    """What is printed on, wide enough for tables."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
 
 
 class Iterations:
@@ -53,16 +63,18 @@ class Iterations:
             self.live.stop()
 
     def __call__(self, iteration: Iteration, progress: Progress) -> None:
-        before = self.before if self.before is not None else np.array([e.initial for e in progress.unknowns])
-        self.before = iteration.theta
-        moved = np.abs(iteration.theta - before) / np.array([e.scale for e in progress.unknowns])
-        k = int(np.argmax(moved))
-        row = (str(len(progress.history)), f"{iteration.cost:.6g}", f"{iteration.length:.3g}", f"{iteration.change:.2e}", progress.unknowns[k].name)
+        row = (str(len(progress.history)), f"{iteration.cost:.6g}", f"{iteration.length:.3g}", f"{iteration.change:.2e}", self._most_moved(iteration, progress))
         self.rows.append(row)
         if self.live is not None:
             self.live.update(self._table())
         else:
             self.console.print(f"iteration {row[0]}: cost {row[1]}, step {row[2]}, change {row[3]} sd, most in {row[4]}", highlight=False, soft_wrap=True)
+
+    def _most_moved(self, iteration: Iteration, progress: Progress) -> str:
+        now = reported(progress.unknowns, iteration.theta)
+        before = self.before if self.before is not None else values_of(progress.unknowns, initial_theta(progress.unknowns))
+        self.before = now.values
+        return now.names[int(np.argmax(np.abs(now.values - before) / now.scale))]
 
     def _table(self) -> Table:
         out = table(self.title, "iteration", "cost", "step", "change [sd]", "largest change")
@@ -98,9 +110,7 @@ def parameter_table(found: Saved, truth: Mapping[str, float] | None = None) -> T
 
 
 def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDE
+    console = output()
 
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)

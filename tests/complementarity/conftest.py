@@ -1,3 +1,3 @@
-"""Importing the kernels turns on the persistent compilation cache: the second run of these tests compiles nothing."""
+"""Importing this turns on the persistent compilation cache: the second run of these tests compiles nothing."""
 
-import calibody.mechanics.kernels  # noqa: F401
+import calibody.mechanics.compilation  # noqa: F401

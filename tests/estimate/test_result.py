@@ -7,6 +7,8 @@ import pytest
 
 import calibody as cb
 from calibody.estimate.inertial import Inertia
+from calibody.estimate.reported import theta_of, values_of
+from calibody.estimate.unknowns import entries
 
 
 def pendulum() -> cb.Model:
@@ -66,6 +68,19 @@ def test_the_motion_and_its_forces(result: cb.Result) -> None:
         assert (sd > 0).all()
         error = motion[channel][k] - truth[channel][k]
         assert np.abs(error / sd).max() < 5.0 and sd.max() < 0.2 * np.ptp(truth[channel])
+
+
+def test_what_follows_an_undetermined_number_has_no_error_bar() -> None:
+    """Without a known torque all masses may be larger together: the angle is known, the force in the hinge is not."""
+    times = np.arange(0.0, 3.005, 0.01)
+    swinging = cb.simulate(pendulum(), 3.0, 0.001, {"joint.hinge.angle": 1.5})
+    y = swinging["joint.hinge.angle"][::10] + 1e-3 * np.random.default_rng(0).normal(size=len(times))
+    run = cb.Recording("r", (cb.Observation("joint.hinge.angle", times, y, 1e-3),))
+    found = cb.fit(pendulum(), run, {p: cb.Unknown(1.3 * v) for p, v in TRUTH.items()}, h=0.01)
+    assert found.converged and found.unresolved
+    at = np.array([0.5, 1.5])
+    assert np.isfinite(found.sd("joint.hinge.angle", at)).all() and np.isfinite(found.sd("joint.hinge.rate", at)).all()
+    assert np.isinf(found.sd("joint.hinge.reaction.force.z", at)).all()
 
 
 def test_state_errors_against_the_dense_inverse() -> None:
@@ -140,6 +155,28 @@ def test_the_chart_of_an_inertia() -> None:
         assert np.linalg.eigvalsh(chart.matrix(rng.normal(size=10)))[0] > 0.0
     with pytest.raises(cb.CalibodyError, match="rod"):
         Inertia.of(cb.Model("rod", bodies=[cb.Body("rod", mass=1.0, inertia=(0.1, 0.1, 0.0))], joints=[cb.Joint("j", "rod")]), "rod")
+
+
+def test_the_chart_of_an_inertia_both_ways() -> None:
+    chart = Inertia.of(arm(), "b")
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        phi = rng.normal(size=10)
+        np.testing.assert_allclose(chart.phi(chart.reported(phi)), phi, atol=1e-10)
+    collapsed = np.array([0.0, 0.0, -30.0, 0.0, *np.zeros(6)])  # a plate, to rounding: no longer known how thin
+    np.testing.assert_allclose(chart.reported(chart.phi(chart.reported(collapsed))), chart.reported(collapsed), rtol=1e-6, atol=1e-8)
+    for wrong in ([-1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0], [1.0, 0, 0, 0, 1, 1, 3, 0, 0, 0], [np.nan, 0, 0, 0, 1, 1, 1, 0, 0, 0]):
+        with pytest.raises(cb.CalibodyError, match=r"body\.b cannot start from mass"):
+            chart.phi(np.array(wrong, dtype=float))
+
+
+def test_a_start_is_given_in_reported_numbers() -> None:
+    unknowns = entries(arm(), {"joint.one.damping": cb.Unknown(0.2, upper=0.5), "body.b.inertia": None}, ["r"])
+    np.testing.assert_array_equal(theta_of(unknowns, {}), [0.2, *np.zeros(10)])
+    heavier = theta_of(unknowns, {"body.b.mass": 2.0, "joint.one.damping": 9.0})  # the rest as in the model, bounds kept
+    np.testing.assert_allclose(values_of(unknowns, heavier), [0.5, 2.0, 0.02, 0.01, 0.15, 0.01, 0.011, 0.003, 0.0005, 0.0002, 0.0003], rtol=1e-12)
+    with pytest.raises(cb.CalibodyError, match=r'"body\.b\.mas", which is not estimated; did you mean "body\.b\.mass"'):
+        theta_of(unknowns, {"body.b.mas": 1.0})
 
 
 def test_all_ten_numbers_of_two_links() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from experiment import swing
 from experiment.pendulum import EXPERIMENT, OMEGA, THETA, T, write
 
 from calibody import cli
@@ -116,7 +119,20 @@ def test_a_minute_at_a_kilohertz_is_checked_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, ONE_RUN.replace("h = 0.01\n", ""))
     pl.DataFrame({"t": t, "theta": 40 * np.sin(3 * t), "omega": np.cos(t)}).write_csv(tmp_path / "logs" / "swing.csv")
     pl.DataFrame({"clock": 1000 * t, "u": np.sin(t)}).write_csv(tmp_path / "logs" / "motor.csv")
-    check(load(path))
-    begin = time.process_time()
-    found = check(load(path))
-    assert found.runs and time.process_time() - begin < 3.0
+    spans = []
+    for _ in range(6):  # the best of some: others may use the machine
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "calibody", "check", str(path)], capture_output=True, text=True, check=True)
+        spans.append(time.monotonic() - begin)
+        assert "can be fitted: 1 run, 3 unknowns." in done.stdout and "At the initial values" in done.stdout
+        if spans[-1] < 3.0:
+            return
+    pytest.fail(f"calibody check took {min(spans):.1f} s")
+
+
+def test_what_is_foreseen_of_all_ten_inertial_numbers(tmp_path: Path) -> None:
+    """In the model's numbers, not in those that are solved for: a hinge shows the first moment and the inertia about its own axis."""
+    text = swing.EXPERIMENT.replace('"body.arm.mass"', '"body.arm.inertia"')
+    said = [s.removeprefix("At the initial values: ") for s in levels(check(load(swing.write(tmp_path, text)), foresight=True), "warning")]
+    hidden = ("mass", "moment.y", "origin.xx", "origin.zz", "origin.xy", "origin.xz", "origin.yz")
+    assert said == [f"body.arm.{name} is not determined by the data." for name in hidden]

@@ -20,7 +20,7 @@ from calibody.solve.gauss_newton import Iteration
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
-FILES = {"result.json", "channels.parquet", "states.parquet", "forces.parquet", "scene.json", "swing.xml", "experiment.toml"}
+FILES = {"result.json", "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet", "scene.json", "swing.xml", "experiment.toml"}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,18 @@ def test_the_tables_agree_with_the_motion(fitted: tuple[cb.Result, Path]) -> Non
     assert np.isfinite(table["predicted"].to_numpy()).all()
     prediction = saved.document["predictions"]["swing"]["channels"]["joint.hinge.angle"]["rms"]
     assert prediction == pytest.approx(float(np.sqrt(np.mean((table["measured"] - table["predicted"]).to_numpy() ** 2))))
+
+
+def test_error_bars_of_states_and_forces(fitted: tuple[cb.Result, Path]) -> None:
+    result, folder = fitted
+    bars = cb.open(folder).bars
+    assert bars.columns == ["run", "channel", "time", "value", "sd"]
+    for channel in ("joint.hinge.angle", "joint.hinge.rate", "joint.hinge.reaction.force.x"):
+        rows = bars.filter(pl.col("channel") == channel)
+        assert 8 <= len(rows) <= 40 and rows["time"].is_sorted()
+        np.testing.assert_allclose(rows["sd"].to_numpy(), result.sd(channel, rows["time"].to_numpy()), rtol=1e-6)
+        at = np.round(rows["time"].to_numpy() / result.mesh.h).astype(int)
+        np.testing.assert_array_equal(rows["value"].to_numpy(), result.motion()[channel][at])
 
 
 def test_the_scene_has_the_poses_of_the_motion(fitted: tuple[cb.Result, Path]) -> None:

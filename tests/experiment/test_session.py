@@ -105,6 +105,48 @@ def test_ctrl_c_leaves_the_best_point_and_resume_goes_on(run: Command, tmp_path:
     assert code == 0 and "iteration" not in err
 
 
+TEN = EXPERIMENT.replace('"body.arm.mass"', '"body.arm.inertia"')
+
+
+@pytest.mark.parametrize("end", ["interrupted", "not converged"])
+def test_all_ten_inertial_numbers_are_kept_as_reported(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    from calibody.estimate import fit as module
+    from calibody.solve.gauss_newton import Settings
+
+    file, began = write(tmp_path, TEN), []
+
+    def interrupted(self: object, iteration: object, progress: Progress) -> None:
+        if len(progress.history) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if end == "interrupted":
+            patch.setattr(console.Iterations, "__call__", interrupted)
+        else:
+            patch.setattr(module, "Settings", lambda **_: Settings(iterations=2))
+        assert run("fit", file)[0] == (130 if end == "interrupted" else 1)
+    stopped = cb.open(tmp_path / "swing-fit").parameters
+    assert stopped["body.arm.mass"].initial == pytest.approx(0.8) and stopped["body.arm.com.z"].initial == pytest.approx(-0.3)
+    assert stopped["body.arm.mass"].value > 0.0 and stopped["body.arm.com.z"].value < -0.1  # in the chart both begin at zero
+    write_first = Progress.begin
+    monkeypatch.setattr(Progress, "begin", lambda self, start: (began.append(start), write_first(self, start)))
+    code, out, _ = run("fit", file, "--resume")
+    assert code == 0 and "status: converged" in out
+    assert began == [{name: e.value for name, e in stopped.items()}]
+    assert run("fit", file, "--quiet", "--out", tmp_path / "whole")[0] == 0
+    a, b = cb.open(tmp_path / "swing-fit"), cb.open(tmp_path / "whole")
+    assert a.document["chi2"] == pytest.approx(b.document["chi2"], rel=1e-6)
+    damping = b.parameters["joint.hinge.damping"]
+    assert damping.sd is not None and abs(a.parameters["joint.hinge.damping"].value - damping.value) < 0.01 * damping.sd
+    truth = {"body.arm.moment.x": 0.0, "body.arm.moment.z": -0.12, "body.arm.origin.yy": 0.012 + 0.4 * 0.3**2}  # what a hinge shows of ten numbers
+    assert [d.expression for d in b.determined] == list(truth)
+    for x, y in zip(a.determined, b.determined, strict=True):
+        assert abs(y.value - truth[y.expression]) < 4.0 * y.sd
+        assert abs(x.value - y.value) < 0.01 * y.sd, (x, y)
+    last = a.document["history"][-1]["theta"]
+    assert last == pytest.approx([e.value for e in a.parameters.values()], rel=0.01, abs=1e-6)
+
+
 def test_resume_refuses_another_experiment(run: Command, tmp_path: Path) -> None:
     file = write(tmp_path)
     code, _, err = run("fit", file, "--resume")

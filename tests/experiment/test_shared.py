@@ -91,21 +91,24 @@ def fitted(file: Path) -> cb.Saved:
     return cb.open(file.with_name(f"{file.stem}-fit"))
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_race(shared: Path, tmp_path: Path, count: int) -> None:
-    race, name = shared / "race", f"tumbling_{('single', 'double')[count - 1]}"
+@pytest.mark.parametrize(
+    "name", ["tumbling_single", "gentle_single", *(pytest.param(f"{how}_double", marks=pytest.mark.slow) for how in ("tumbling", "gentle"))]
+)
+def test_the_race(shared: Path, tmp_path: Path, name: str) -> None:
+    race, count = shared / "race", 2 if "double" in name else 1
+    model = name.replace("gentle", "tumbling")  # the same mechanism
     observe = "\n".join(f'"joint.hinge{i}.angle" = {{ column = "angle{i}", sd = 0.01 }}' for i in range(1, count + 1))
     drive = "\n".join(f'"actuator.motor{i}" = {{ column = "torque{i}", file = "{race / name}_drive.csv" }}' for i in range(1, count + 1))
     unknown = "\n".join(f'[[estimate]]\nparameter = "{p.format(i)}"' for i in range(1, count + 1) for p in PATHS.values())
     file = tmp_path / "race.toml"
-    file.write_text(f'[model]\nfile = "{race / name}.xml"\n[[run]]\ndata = "{race / name}.csv"\n[run.observe]\n{observe}\n[run.drive]\n{drive}\n{unknown}\n')
-    saved, truth = fitted(file), json.loads((race / f"{name}_truth.json").read_text())
+    file.write_text(f'[model]\nfile = "{race / model}.xml"\n[[run]]\ndata = "{race / name}.csv"\n[run.observe]\n{observe}\n[run.drive]\n{drive}\n{unknown}\n')
+    saved, truth = fitted(file), json.loads((race / f"{model}_truth.json").read_text())
     for i in range(1, count + 1):
         for key, path in PATHS.items():
             e = saved.parameters[path.format(i)]
             assert e.sd is not None and abs(e.value - truth[f"{key}{i}"]) < 3.5 * e.sd, path
     # the file's guesses of the inertias that do not matter in the plane are not possible beside the estimates
-    assert (saved.folder / f"{name}.xml").is_file() or any("not physically possible together" in note for note in saved.notes)
+    assert (saved.folder / f"{model}.xml").is_file() or any("not physically possible together" in note for note in saved.notes)
 
 
 def test_a_real_furuta_pendulum(shared: Path, tmp_path: Path) -> None:

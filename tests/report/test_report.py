@@ -198,6 +198,12 @@ def test_it_loads_offline_without_complaints(browser: Browser, tmp_path: Path) -
     assert browser.problems == []
 
 
+def test_forces_have_error_bars(browser: Browser) -> None:
+    drawn = browser.run("document.getElementById('forces-plot').data.filter(t => t.error_y).map(t => t.error_y.array)")
+    assert drawn and all(len(bar) >= 8 and min(bar) >= 0.0 < max(bar) for bar in drawn)
+    assert "±2 sd at" in browser.run("document.getElementById('forces-note').textContent")
+
+
 def test_the_replay_moves(browser: Browser, tmp_path: Path) -> None:
     browser.run("replay.seek(0)")
     before = browser.screenshot(tmp_path / "a.png", "#stage")

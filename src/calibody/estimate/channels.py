@@ -5,20 +5,23 @@ differences of the channel itself on a window of nodes), X = dx/dtheta the respo
 
     variance = factor o_x' (K^-1)_xx o_x + (o_theta + X'o_x)' cov (o_theta + X'o_x)
 
-the part of the states at fixed parameters, and the part that the parameters carry along.
+the part of the states at fixed parameters, and the part that the parameters carry along. A channel that moves along a direction of the
+parameters that the data leave open has no error bar (the rule of `identifiability.py` for a parameter).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.run import Run, States
 from calibody.mechanics import assembly
-from calibody.mechanics.kinematics import difference
+from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
@@ -28,9 +31,11 @@ from calibody.steppers.motion import Motion
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
     from calibody.estimate.transcription import Transcription
+    from calibody.estimate.uncertainty import Uncertainty
 
-REACH = 2
-"""Nodes on either side that a channel can depend on: reaction forces take second differences."""
+WINDOW = 3
+"""Nodes that a channel at the middle one can depend on: reaction forces take second differences."""
+INSTANTS_BUDGET, FEWEST_INSTANTS, MOST_INSTANTS = 2e7, 8, 40
 STEP = 1e-6
 """Of the differences, relative to 1 rad, 1 m or the size of the number."""
 
@@ -57,65 +62,117 @@ def _at(R: al.Matrix, node: int) -> al.Matrix:
     return tuple(tuple(x[node] for x in row) for row in R)  # type: ignore[return-value]
 
 
-def _window(whole: Motion, first: int, end: int) -> Motion:
-    """The nodes first .. end - 1 as a motion of their own."""
-    nodes, intervals = slice(first, end), slice(first, end - 1)
-    turns = None if whole.turns is None else whole.turns[:, nodes]
-    return replace(
-        whole,
-        q=whole.q[:, nodes],
-        multipliers=whole.multipliers[:, nodes],
-        control=whole.control[:, intervals],
-        applied=whole.applied[:, intervals],
-        turns=turns,
-    )
+def transcribed(result: Result) -> Transcription:
+    """The problem of a fit by transcription; other methods have no error bars of channels."""
+    from calibody.estimate.transcription import Transcription
+
+    if not isinstance(result.problem, Transcription):
+        raise CalibodyError('Standard deviations of channels are known for method = "transcription" only.')
+    return result.problem
 
 
-def channel_sd(result: Result, problem: Transcription, run: int, channel: str, times: np.ndarray) -> np.ndarray:
+def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.ndarray:
     """Standard deviations of a scalar channel at the inner nodes nearest to `times`."""
-    found = result.uncertainty
-    r = problem.runs[run]
-    whole = result.motion(run)
-    if whole[channel].ndim != 1:
+    if result.motion(run)[channel].ndim != 1:
         raise CalibodyError(f'The channel "{channel}" has several components; ask for one of them, for instance "{channel}.x".')
-    first = sum(other.size for other in problem.runs[:run])
+    return channel_sds(result, run, [channel], times)[0]
+
+
+def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarray) -> np.ndarray:
+    """(scalar channels of `names`, times): as `channel_sd`, vectors as their components; one gradient and one solve serve them all.
+
+    inf where a channel follows what the data do not determine.
+    """
+    problem, found = transcribed(result), result.uncertainty
+    r, first = problem.runs[run], sum(other.size for other in problem.runs[:run])
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
-    o_x = np.zeros((len(found.step.factor.scale), len(nodes)))
-    o_theta = np.zeros((len(result.theta), len(nodes)))
-    for column, k in enumerate(nodes):
-        a, b = max(0, k - REACH), min(r.K, k + REACH + 2)
-        for index, slope in _gradient(r, result.states[run], whole, channel, k, a, b):
-            o_x[first + index, column] = slope
-        for p, entry in enumerate(problem.entries):
-            if entry.run in (None, run) and np.isfinite(found.sd[p]):
-                step = STEP * entry.scale
-                ends = []
-                for sign in (step, -step):
-                    theta = result.theta.copy()
-                    theta[p] += sign
-                    model, numbers, _ = problem.model_of(run, theta)
-                    ends.append(_window(replace(whole, model=model, numbers=numbers), a, b)[channel][k - a])
-                o_theta[p, column] = (ends[0] - ends[1]) / (2.0 * step)
-    inner = np.einsum("ij,ij->j", o_x, found.step.factor.solve(o_x, 1e-15)) * found.factor
-    along = o_theta + found.step.response.T @ o_x
-    return np.sqrt(np.maximum(inner + np.einsum("ij,ik,kj->j", along, found.covariance_theta, along), 0.0))
+    windows = _Windows(result.motion(run), nodes, names)
+    local = _local(r, nodes)
+    by_states = np.stack(
+        [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(r.structure.nv)] + [windows.by_multiplier(int(c)) for c in np.flatnonzero(r.active)],
+        axis=2,
+    )
+    by_theta = np.stack([_by_parameter(result, run, windows, p) for p in range(len(result.theta))], axis=2)
+    variance, lost = np.empty(by_states.shape[:2]), np.empty(by_states.shape[:2])
+    for k, rows in enumerate(first + local):
+        g = by_states[:, k]
+        basis = g.T if len(g) < len(rows) else np.eye(len(rows))
+        sides = np.zeros((len(found.step.factor.scale), basis.shape[1]))
+        sides[rows] = basis
+        solved = found.step.factor.solve(sides)[rows]
+        spread = solved if len(g) < len(rows) else solved @ g.T
+        along = by_theta[:, k] + g @ found.step.response[rows]
+        variance[:, k] = found.factor * np.einsum("ci,ic->c", g, spread) + np.einsum("ci,ij,cj->c", along, found.covariance_theta, along)
+        lost[:, k] = (_in_scales(found, along) ** 2).sum(1)
+    return np.where(lost > HIDDEN * variance, np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 
-def _gradient(run: Run, states: States, whole: Motion, channel: str, node: int, a: int, b: int) -> list[tuple[int, float]]:
-    """(index of the unknown, derivative of the channel at `node`) over the nodes a .. b - 1."""
-    s, kept = run.structure, int(run.active.sum())
-    out = []
-    indices = [k * s.nv + i for k in range(a, b) for i in range(s.nv)]
-    indices += [run.nq + (k - 1) * kept + c for k in range(max(a, 1), min(b, run.K - 1)) for c in range(kept)]
-    for index in indices:
-        step = STEP if index < run.nq else STEP * max(1.0, float(np.abs(states.multipliers).max(initial=0.0)))
-        ends = []
-        for sign in (step, -step):
-            d = np.zeros(run.size)
-            d[index] = sign
-            moved = run.move(states, d)
-            ends.append(_window(replace(whole, q=moved.q, multipliers=moved.multipliers), a, b)[channel][node - a])
-        slope = (ends[0] - ends[1]) / (2.0 * step)
-        if slope:
-            out.append((index, float(slope)))
-    return out
+def instants(result: Result, run: int) -> np.ndarray:
+    """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
+    r = transcribed(result).runs[run]
+    columns = WINDOW * r.structure.nv + int(r.active.sum())
+    count = int(np.clip(INSTANTS_BUDGET / (len(result.uncertainty.step.factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
+    return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
+
+
+def _in_scales(found: Uncertainty, along: np.ndarray) -> np.ndarray:
+    """(channels, unresolved directions): the change of the channels when each of these moves by its own scale."""
+    shown, analysis = found.reported, found.analysis
+    per_scale = (along @ np.linalg.inv(shown.by_theta)) * shown.scale
+    return per_scale[:, analysis.free] @ analysis.weak
+
+
+def _local(run: Run, nodes: np.ndarray) -> np.ndarray:
+    """(instants, unknowns): indices of the coordinates of the window around each node, then of the multipliers of the node itself."""
+    nv, kept = run.structure.nv, int(run.active.sum())
+    coordinates = (nodes[:, None] - 1) * nv + np.arange(WINDOW * nv)
+    return np.concatenate([coordinates, run.nq + (nodes[:, None] - 1) * kept + np.arange(kept)], axis=1)
+
+
+def _by_parameter(result: Result, run: int, windows: _Windows, p: int) -> np.ndarray:
+    entry = result.problem.entries[p]
+    if entry.run not in (None, run):
+        return np.zeros_like(windows.values(windows.motion))
+    step, ends = STEP * entry.scale, []
+    for sign in (step, -step):
+        theta = result.theta.copy()
+        theta[p] += sign
+        model, numbers, _ = result.problem.model_of(run, theta)
+        ends.append(windows.values(replace(windows.motion, model=model, numbers=numbers)))
+    return (ends[0] - ends[1]) / (2.0 * step)
+
+
+class _Windows:
+    """The nodes around each of some instants, side by side as one motion: at the middle of a window its channels are those of the whole motion."""
+
+    def __init__(self, whole: Motion, nodes: np.ndarray, names: Sequence[str]) -> None:
+        every = (nodes[:, None] + np.arange(-1, WINDOW - 1)).ravel()
+        between = np.minimum(every[:-1], whole.control.shape[1] - 1)
+        self.names, self.size = names, STEP * max(1.0, float(np.abs(whole.multipliers).max(initial=0.0)))
+        self.motion = replace(
+            whole,
+            q=whole.q[:, every],
+            multipliers=whole.multipliers[:, every],
+            control=whole.control[:, between],
+            applied=whole.applied[:, between],
+            turns=None if whole.turns is None else whole.turns[:, every],
+        )
+
+    def values(self, moved: Motion) -> np.ndarray:
+        """(channels, instants)."""
+        columns = [moved[name] for name in self.names]
+        return np.concatenate([(c[:, None] if c.ndim == 1 else c)[1::WINDOW].T for c in columns])
+
+    def by_coordinate(self, place: int, dof: int) -> np.ndarray:
+        """Derivative by one coordinate of the nodes at `place` of every window."""
+        d = np.zeros((self.motion.structure.nv, self.motion.q.shape[1]))
+        d[dof, place::WINDOW] = STEP
+        ends = [self.values(replace(self.motion, q=retract(self.motion.structure, self.motion.q, sign * d))) for sign in (1.0, -1.0)]
+        return (ends[0] - ends[1]) / (2.0 * STEP)
+
+    def by_multiplier(self, row: int) -> np.ndarray:
+        """Derivative by one multiplier of the middle nodes."""
+        d = np.zeros_like(self.motion.multipliers)
+        d[row, 1::WINDOW] = self.size
+        ends = [self.values(replace(self.motion, multipliers=self.motion.multipliers + sign * d)) for sign in (1.0, -1.0)]
+        return (ends[0] - ends[1]) / (2.0 * self.size)

@@ -18,6 +18,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.outcome import outcome
+from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
@@ -67,8 +68,8 @@ def fit(
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `process_noise` is "none" (the model is exact, only
     measurements are noisy), "auto" (forces that the model lacks are estimated with their size), or the standard deviation of such forces, for
     all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts at the data's rate
-    and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has parameters to begin from instead of their
-    initial values (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
+    and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
+    of the initial ones (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
 
     `method = "shadow"` estimates in the discretisation of a regularised fixed-step engine instead (seed 000): `stepper` says which (its compliance and
     damping times), `h` its step, `kappa` how much the engine's equations weigh, `formulation` whether the joints' impulses are "eliminated" or "lifted".
@@ -99,8 +100,7 @@ def fit(
     worker = _Fit(structure, recordings, unknowns, found_noise, given, noise.hypers(density, auto, missing), robust, report)
     base = period if h is None else h
     levels: list[_Level] = []
-    begin = start or {}
-    theta = np.array([begin.get(e.name, e.initial) for e in unknowns])
+    theta = theta_of(unknowns, start or {})
     while True:
         level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
         levels.append(level)

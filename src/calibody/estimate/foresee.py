@@ -1,6 +1,6 @@
 """What a fit will be able to tell, before it is made: the information of the data along the first motion, at the initial values.
 
-The first motion comes from the observations alone, so this costs one linearisation. It does not satisfy the equations of motion yet; what is
+The first motion comes from the observations alone, so this costs one linearisation (on the host: loading compiled kernels would take longer). It does not satisfy the equations of motion yet; what is
 found is a forecast, good for saying which parameters do not show in the data at all.
 """
 
@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calibody.estimate import identifiability, noise
+from calibody.estimate import noise
 from calibody.estimate.fit import FRICTION_STAGES, _Fit, _sharpen
+from calibody.estimate.identifiability import Identifiability
+from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import Run
 from calibody.estimate.transcription import Transcription
+from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
@@ -34,10 +37,10 @@ def foresee(
     estimate: Mapping[str, Unknown | float | None],
     process_noise: noise.ProcessNoise = "none",
     coordinates: str = "auto",
-) -> identifiability.Identifiability:
+) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
-    structure = Structure.build(model, coordinates)
+    structure = Structure.build(model, coordinates, compiled=False)
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))
@@ -47,8 +50,8 @@ def foresee(
     found, given, _ = noise.noises(cut, density)
     worker = _Fit(structure, cut, unknowns, found, given)
     problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
-    theta = np.array([e.initial for e in unknowns])
+    theta = initial_theta(unknowns)
     x = [worker._begin(problem, r, theta) for r in range(len(cut))]
     _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
-    return identifiability.analyse(taken.information, [e.name for e in unknowns], theta, problem.scale, np.zeros(len(theta), dtype=bool), 1.0)
+    return in_numbers(taken.information, unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)

@@ -77,15 +77,16 @@ def _named(weak: np.ndarray, names: list[str], theta: np.ndarray, scale: np.ndar
     alone = (weak**2).sum(1) > 1.0 - SHARE
     involved = np.flatnonzero(((weak**2).sum(1) > SHARE) & ~alone)
     sentences = [f"{names[i]} is not determined by the data." for i in np.flatnonzero(alone)]
-    if not len(involved):
-        return tuple(sentences), ()
     count = weak.shape[1] - int(alone.sum())
+    if not len(involved) or count < 1:
+        return tuple(sentences), ()
+    among = np.linalg.svd(weak[involved])[0][:, :count]  # the directions of those alone show here as columns of zeros
     if count == 1:
-        v, direction = np.linalg.svd(weak[involved])[0][:, 0], theta[involved] / scale[involved]
+        v, direction = among[:, 0], theta[involved] / scale[involved]
         if np.linalg.norm(direction) > 0.0 and abs(direction @ v) > 0.999 * np.linalg.norm(direction):
             ratio, determined = _ratios(involved, names, theta, covariance)
             return (*sentences, *ratio), determined
-    determined = _combinations(weak[involved] * scale[involved, None], involved, names, theta, covariance, count)
+    determined = _combinations(among * scale[involved, None], involved, names, theta, covariance, count)
     left = len(involved) - count
     sentences.append(
         f"Of {', '.join(names[i] for i in involved)} only {left} independent combination{'s are' if left != 1 else ' is'} determined, not the single numbers."

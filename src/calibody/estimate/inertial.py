@@ -25,6 +25,9 @@ REPORTED = ("mass", "com.x", "com.y", "com.z", "inertia.xx", "inertia.yy", "iner
 LINEAR = ("mass", "moment.x", "moment.y", "moment.z", "origin.xx", "origin.yy", "origin.zz", "origin.xy", "origin.xz", "origin.yz")
 UNITS = ("kg", "m", "m", "m", *("kg m^2",) * 6)
 
+EDGE = 1e-10
+"""Smallest over largest eigenvalue of `U U'` that a start may have: beyond, rounding in the ten numbers decides its sign."""
+
 
 @dataclass(frozen=True, eq=False)
 class Inertia:
@@ -64,6 +67,23 @@ class Inertia:
         E = self.matrix(phi)
         return np.array([E[3, 3], *E[:3, 3], *six_of(second_moment_inverse(E[:3, :3]))])
 
+    def phi(self, ten: np.ndarray) -> np.ndarray:
+        """Where mass, com and inertia about the com lie in the chart: `L0^-1 E L0^-T = U U'`, a Cholesky factorisation from the last row up.
+
+        A body on the edge of the possible (`EDGE`) is moved inside; raises `CalibodyError` for what is no body.
+        """
+        E = pseudo_inertia(float(ten[0]), ten[1:4], ten[4:])
+        M = np.linalg.solve(self.L0, np.linalg.solve(self.L0, E).T)
+        sizes, axes = np.linalg.eigh(0.5 * (M + M.T)) if np.isfinite(M).all() else (np.array([-1.0]), np.eye(1))
+        if sizes[0] < -EDGE * abs(sizes[-1]) or sizes[-1] <= 0.0:
+            raise CalibodyError(
+                f"body.{self.body} cannot start from mass {ten[0]:g}, centre of mass {_three(ten[1:4])} and moments of inertia {_three(ten[4:7])}: no body has these; "
+                "give a positive mass, and moments none of which exceeds the sum of the two others."
+            )
+        M = (axes * np.maximum(sizes, EDGE * sizes[-1])) @ axes.T
+        U = np.linalg.cholesky(M[::-1, ::-1])[::-1, ::-1]
+        return np.array([np.log(U[i, j]) if i == j else U[i, j] for i, j in UPPER])
+
     @property
     def paths(self) -> tuple[str, ...]:
         return tuple(f"body.{self.body}.{name}" for name in REPORTED)
@@ -90,3 +110,7 @@ class Inertia:
 def second_moment_inverse(S: np.ndarray) -> np.ndarray:
     """The rotational inertia of a second moment: `tr(S) 1 - S`."""
     return np.trace(S) * np.eye(3) - S
+
+
+def _three(x: np.ndarray) -> str:
+    return f"({', '.join(f'{v:g}' for v in x)})"

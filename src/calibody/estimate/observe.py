@@ -109,9 +109,8 @@ def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
 
 def rate_matrix(K: int, h: float) -> Sparse:
     """(K, K): central differences, second order at the ends too."""
-    R = sp.lil_matrix((K, K))
-    for k in range(1, K - 1):
-        R[k, k - 1], R[k, k + 1] = -0.5 / h, 0.5 / h
-    R[0, :3] = np.array([-1.5, 2.0, -0.5]) / h
-    R[K - 1, K - 3 :] = np.array([0.5, -2.0, 1.5]) / h
-    return R.tocsr()
+    inner = np.arange(1, K - 1)
+    rows = np.concatenate([inner, inner, [0, 0, 0], [K - 1] * 3])
+    columns = np.concatenate([inner - 1, inner + 1, [0, 1, 2], [K - 3, K - 2, K - 1]])
+    values = np.concatenate([np.full(K - 2, -0.5), np.full(K - 2, 0.5), [-1.5, 2.0, -0.5], [0.5, -2.0, 1.5]])
+    return sp.csr_matrix((values / h, (rows, columns)), shape=(K, K))

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import robust
-from calibody.estimate.reported import reported
+from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
@@ -36,7 +36,7 @@ def outcome(
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
     unknowns = problem.entries
-    initial = reported(unknowns, np.array([e.initial for e in unknowns])).values
+    initial = values_of(unknowns, initial_theta(unknowns))
     parameters = {}
     for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
         resolved = bool(found.analysis.resolved[k])

@@ -159,13 +159,10 @@ class Result:
         return self.problem.motion(r, self.states[r], self.theta)
 
     def sd(self, channel: str, times: np.ndarray, run: str | int = 0) -> np.ndarray:
-        """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`."""
+        """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`; inf where the data leave it open."""
         from calibody.estimate.channels import channel_sd
-        from calibody.estimate.transcription import Transcription
 
-        if not isinstance(self.problem, Transcription):
-            raise CalibodyError('Standard deviations of channels are known for method = "transcription" only.')
-        return channel_sd(self, self.problem, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
+        return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
 
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""

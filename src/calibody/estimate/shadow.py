@@ -15,6 +15,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import noise
 from calibody.estimate.outcome import outcome
+from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run
 from calibody.estimate.shadow_errors import assess
@@ -64,7 +65,7 @@ def shadow(
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
     structure = Structure.build(model, FREE)
-    theta = np.array([(start or {}).get(e.name, e.initial) for e in unknowns])
+    theta = theta_of(unknowns, start or {})
     worker = _Worker(structure, engine, float(kappa), float(h), formulation == "lifted", iterations, report)
     return worker.fit(recordings, unknowns, theta, began)
 

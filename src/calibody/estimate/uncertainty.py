@@ -13,17 +13,18 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtrc  # the chi-square distribution's tail; scipy.stats takes a second to import
 
 from calibody.estimate import identifiability
-from calibody.estimate.reported import Reported, reported
+from calibody.estimate.reported import Reported, groups, reported
 from calibody.estimate.result import Agreed
 from calibody.estimate.run import States
 from calibody.estimate.transcription import Transcription
+from calibody.estimate.unknowns import Entry
 from calibody.solve.condensed import Linearisation, Step, step
 from calibody.solve.threads import one_thread
 
@@ -91,7 +92,7 @@ def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freed
     if any(e.group is not None for e in problem.entries):
         J = shown.by_theta
         covariance, naive = J @ covariance @ J.T, J @ naive @ J.T
-        analysis = _in_numbers(taken.information, problem, theta, shown, at_bound, factor, covariance)
+        analysis = in_numbers(taken.information, problem.entries, theta, at_bound, factor, covariance)
     else:
         analysis = identifiability.renamed(analysis, shown.names, theta, problem.scale, covariance)
     sd = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
@@ -99,19 +100,34 @@ def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freed
     return Uncertainty(shown, analysis, at_bound, sd, sd_naive, covariance, chi2, dof, white, agreement, robust, solved, factor, taken)
 
 
-def _in_numbers(
-    information: np.ndarray, problem: Transcription, theta: np.ndarray, shown: Reported, at_bound: np.ndarray, factor: float, covariance: np.ndarray
+def in_numbers(
+    information: np.ndarray, entries: Sequence[Entry], theta: np.ndarray, at_bound: np.ndarray, factor: float, covariance: np.ndarray | None = None
 ) -> identifiability.Identifiability:
-    """Identifiability where bodies are solved for in a chart of their own: of the numbers reported, with the determined combinations
-    in the numbers that the equations are linear in (base parameters)."""
-    back = np.linalg.inv(shown.by_theta)
-    found = identifiability.analyse(back.T @ information @ back, shown.names, shown.values, shown.scale, at_bound, factor)
-    base = reported(problem.entries, theta, linear=True)
-    back = np.linalg.inv(base.by_theta)
-    linear = identifiability.analyse(back.T @ information @ back, base.names, base.values, base.scale, at_bound, factor)
-    turn = base.by_theta @ np.linalg.inv(shown.by_theta)
-    linear = identifiability.renamed(linear, base.names, base.values, base.scale, turn @ covariance @ turn.T)
-    return replace(found, covariance=covariance, sentences=linear.sentences, determined=linear.determined)
+    """Identifiability of the numbers reported, from the information of what is solved for; where bodies are solved for in a chart of their own, the
+    determined combinations are in the numbers that the equations are linear in (base parameters). `covariance`, of the numbers reported, where it is
+    not the inverse of the information."""
+    shown, base = reported(entries, theta), reported(entries, theta, linear=True)
+    found, linear = (_transformed(information, r, at_bound, factor) for r in (shown, base))
+    if covariance is not None:
+        turn = base.by_theta @ np.linalg.inv(shown.by_theta)
+        linear = identifiability.renamed(linear, base.names, base.values, base.scale, turn @ covariance @ turn.T)
+        found = replace(found, covariance=covariance)
+    return replace(found, sentences=linear.sentences, determined=(*_on_their_own(entries, shown, base, found, linear), *linear.determined))
+
+
+def _on_their_own(
+    entries: Sequence[Entry], shown: Reported, base: Reported, found: identifiability.Identifiability, linear: identifiability.Identifiability
+) -> Iterator[identifiability.Determined]:
+    """First moments and inertias about the origin that the data determine, of bodies whose reported numbers they do not."""
+    for _, at in groups(entries):
+        for k in range(at.start, at.stop) if not found.resolved[at].all() else ():
+            if linear.resolved[k] and base.names[k] not in shown.names:
+                yield identifiability.Determined(base.names[k], float(base.values[k]), float(np.sqrt(linear.covariance[k, k])))
+
+
+def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, factor: float) -> identifiability.Identifiability:
+    back = np.linalg.inv(r.by_theta)
+    return identifiability.analyse(back.T @ information @ back, r.names, r.values, r.scale, at_bound, factor)
 
 
 def _rows(problem: Transcription, count: int) -> list[tuple[int, str | None, slice]]:

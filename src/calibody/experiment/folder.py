@@ -4,6 +4,7 @@
     channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight: one row per sample
     states.parquet    run, time, coordinates and rates of all joints: one row per node
     forces.parquet    run, time, forces of drives and loops, reactions of all joints
+    bars.parquet      run, channel, time, value, sd: error bars of states and forces at some instants (empty sd: not determined)
     scene.json        what the replay draws
     MODEL             the calibrated model in its own format
     experiment.toml   what was fitted, if it came from a file
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.experiment import atomic
 from calibody.experiment.scene import scene
 from calibody.experiment.spec import Experiment
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     from calibody.solve.gauss_newton import Iteration
 
 SCHEMA = "calibody-result-1"
-RESULT, CHANNELS, STATES, FORCES, SCENE = "result.json", "channels.parquet", "states.parquet", "forces.parquet", "scene.json"
+RESULT, SCENE = "result.json", "scene.json"
+CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
 
 
@@ -57,6 +60,7 @@ def write(
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
     atomic.write_parquet(folder / FORCES, _nodes(result, _is_force))
+    atomic.write_parquet(folder / BARS, _bars(result))
     atomic.write_json(folder / SCENE, scene(result, predictions))
     model, model_notes = _model(result, folder)
     if experiment is not None:
@@ -80,7 +84,7 @@ class Progress:
         self.history: list[Iteration] = []
 
     def begin(self, start: Mapping[str, float]) -> None:
-        self._write(np.array([start.get(e.name, e.initial) for e in self.unknowns]))
+        self._write(theta_of(self.unknowns, start))
 
     def __call__(self, iteration: Iteration) -> None:
         self.history.append(iteration)
@@ -89,15 +93,16 @@ class Progress:
     def _write(self, theta: np.ndarray) -> None:
         n = len(self.history)
         where = f"unfinished: stopped after iteration {n}; go on with calibody fit --resume." if n else "unfinished: stopped before the first iteration."
+        initial = values_of(self.unknowns, initial_theta(self.unknowns))
         parameters = {
-            e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower), "upper": _bound(e.upper)}
+            e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": float(x0), "lower": _bound(e.lower), "upper": _bound(e.upper)}
             | {"at_bound": not e.lower < float(x) < e.upper, "discretisation_error": None, "resolved": None}
-            for e, x in zip(self.unknowns, theta, strict=True)
+            for e, x, x0 in zip(self.unknowns, values_of(self.unknowns, theta), initial, strict=True)
         }
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
             "fit": {}, "predictions": {}, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "iterations": n, "history": _history(self.history), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "outliers": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -128,7 +133,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
         "iterations": result.iterations,
-        "history": _history(result.history),
+        "history": _history(result.history, result.problem.entries),
         "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),
         "mesh": {"h": result.mesh.h, "refinements": result.mesh.refinements},
         "notes": list(result.notes),
@@ -196,10 +201,10 @@ def _spread(x: np.ndarray) -> float:
     return _rms(x - x.mean())
 
 
-def _history(history: Sequence[Iteration]) -> list[dict[str, Any]]:
+def _history(history: Sequence[Iteration], unknowns: Sequence[Entry]) -> list[dict[str, Any]]:
     return [
         {"iteration": k, "cost": _number(i.cost), "violation": _number(i.violation), "step": i.length, "change": _number(i.change), "damping": i.damping}
-        | {"theta": [float(x) for x in i.theta]}
+        | {"theta": [float(x) for x in values_of(unknowns, i.theta)]}
         for k, i in enumerate(history, 1)
     ]
 
@@ -263,6 +268,26 @@ def _nodes(result: Result, wanted: Any) -> polars.DataFrame:
         motion = result.motion(r)
         frame = motion.to_frame([p for p in motion.channels if wanted(p)])
         frames.append(frame.insert_column(0, pl.Series("run", [recording.name] * len(frame))))
+    return pl.concat(frames)
+
+
+def _bars(result: Result) -> polars.DataFrame:
+    """Error bars of states and forces at some instants of every run; none for a fit that did not converge, or by another method than transcription."""
+    import polars as pl
+
+    from calibody.estimate.channels import channel_sds, instants
+    from calibody.estimate.transcription import Transcription
+
+    frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
+    for r, recording in enumerate(result.recordings if result.converged and isinstance(result.problem, Transcription) else ()):
+        motion, times = result.motion(r), instants(result, r)
+        paths = [p for p in motion.channels if (_is_state(p) or _is_force(p)) and not p.endswith(".orientation")]
+        at = np.round((times - motion.time[0]) / motion.h).astype(int)
+        names = [name for p in paths for name in channels.scalar_names(motion.model, p)]
+        for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True):
+            known = pl.Series(sd, dtype=pl.Float64)
+            columns = {"run": [recording.name] * len(times), "channel": [name] * len(times), "time": times, "value": motion[name][at], "sd": known}
+            frames.append(pl.DataFrame(columns).with_columns(pl.when(pl.col("sd").is_finite()).then(pl.col("sd")).alias("sd")))
     return pl.concat(frames)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, described
-from calibody.experiment.folder import CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
+from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
 
 if TYPE_CHECKING:
     import polars
@@ -144,6 +144,11 @@ class Saved:
     def forces(self) -> polars.DataFrame:
         """run, time, and every force."""
         return self._table(FORCES)
+
+    @cached_property
+    def bars(self) -> polars.DataFrame:
+        """run, channel, time, value, sd: error bars of states and forces at some instants; sd is null where the data do not determine the value."""
+        return self._table(BARS)
 
     @cached_property
     def scene(self) -> dict[str, Any]:

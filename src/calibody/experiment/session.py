@@ -47,7 +47,7 @@ def fit_into(
             _check_same(before, [e.name for e in unknowns], recordings)
             if before.finished and before.converged:
                 return before
-            start = {e.name: min(max(before.parameters[e.name].value, e.lower), e.upper) for e in unknowns}
+            start = {name: e.value for name, e in before.parameters.items()}
         progress = Progress(folder, unknowns, recordings, experiment, command)
         progress.begin(start)
 

@@ -30,6 +30,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     from calibody.estimate import noise
     from calibody.estimate.channels import as_motion
     from calibody.estimate.predict import _initial
+    from calibody.estimate.reported import initial_theta
     from calibody.estimate.run import Run
     from calibody.estimate.start import first_motion
     from calibody.estimate.transcription import Transcription
@@ -38,7 +39,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
 
     model, recordings = experiment.model(), experiment.runs()
     unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
-    theta = np.array([e.initial for e in unknowns])
+    theta = initial_theta(unknowns)
     structure = Structure.build(model, coordinates)
     found, _, _ = noise.noises(recordings, {})
     problem = Transcription([Run(structure, r, r.period, 1.0, n) for r, n in zip(recordings, found, strict=True)], unknowns)

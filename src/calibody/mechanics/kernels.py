@@ -1,24 +1,22 @@
-"""Compiled kernels on struct-of-arrays: one shape for ever.
+"""Kernels on struct-of-arrays: compiled for one shape for ever, or evaluated on the host.
 
-A kernel is a pure function on scalars of one element (`elements/`). Here it is compiled once for arrays `(components, TILE)` and applied to
-any number of (elements x nodes) by cutting the flattened batch into tiles and padding the last one. The compiled shape depends neither
-on the model nor on the recording, so the persistent cache serves every later process (DESIGN section 4).
+A kernel is a pure function on scalars of one element (`elements/`). Compiled, it takes arrays `(components, TILE)` and is applied to any number
+of (elements x nodes) by cutting the flattened batch into tiles and padding the last one. The compiled shape depends neither on the model nor on
+the recording, so the persistent cache serves every later process (DESIGN section 4).
 
-Three tiers of work: *once ever* compile a kernel (seconds, cached on disk); *once per process* load it (tens of milliseconds);
-*per call* run tiles, two at a time on two cores.
+Three tiers of work: *once ever* compile a kernel (seconds, cached on disk); *once per process* import jax and load it (a second);
+*per call* run tiles, two at a time on two cores. What evaluates a few times only (`calibody check`) leaves the first two out: the same
+formulas on numpy arrays take some milliseconds a tile, up to twice as long as compiled ones.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
+from functools import cache, cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from calibody.mechanics.elements import body
@@ -29,41 +27,35 @@ from calibody.spatial import algebra as al
 TILE = 2048
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: CALIBODY_CACHE, or `calibody` in the user's cache folder."""
-    if folder := os.environ.get("CALIBODY_CACHE"):
-        return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "calibody"
-
-
-def configure() -> None:
-    """float64, and the persistent compilation cache for everything that is compiled, however small. Called when this module is imported."""
-    jax.config.update("jax_enable_x64", True)
-    try:
-        folder = cache_folder() / "kernels"
-        folder.mkdir(parents=True, exist_ok=True)
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    except OSError:
-        pass  # a home that cannot be written only costs the compile time of every start
-
-
-configure()
-
-
 @cache
 def workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)), thread_name_prefix="calibody")
 
 
-def run(kernel: Callable[..., jax.Array], arrays: list[np.ndarray], shared: tuple[Any, ...] = ()) -> np.ndarray:
-    """Apply a tiled kernel to arrays (components, count): (outputs, count). `shared` are scalars or small vectors common to all columns."""
+class Kernel:
+    """A function from rows of numbers to rows of numbers."""
+
+    def __init__(self, rows: Callable[..., Sequence[Any]]) -> None:
+        self.rows = rows
+
+    @cached_property
+    def compiled(self) -> Callable[..., Any]:
+        from calibody.mechanics.compilation import jax
+
+        def kernel(*arguments: Any) -> Any:
+            return jax.numpy.stack(self.rows(*arguments))
+
+        kernel.__name__ = self.rows.__name__
+        return jax.jit(kernel)
+
+
+def run(kernel: Kernel, arrays: list[np.ndarray], shared: tuple[Any, ...] = (), compiled: bool = True) -> np.ndarray:
+    """Apply a kernel to arrays (components, count): (outputs, count). `shared` are scalars or small vectors common to all columns."""
     count = arrays[0].shape[1]
     out = None
     for i in range(0, count, TILE):
-        result = np.asarray(kernel(*(_padded(a[:, i : i + TILE]) for a in arrays), *shared))
+        tile = [a[:, i : i + TILE] for a in arrays]
+        result = np.asarray(kernel.compiled(*map(_padded, tile), *shared)) if compiled else np.stack(kernel.rows(*tile, *shared))
         if out is None:
             out = np.empty((result.shape[0], count))
         out[:, i : i + TILE] = result[:, : count - i]
@@ -88,30 +80,30 @@ def _flat(block: tuple) -> list:
     return [x for row in block for x in row]
 
 
-@jax.jit
-def body_terms(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+@Kernel
+def body_terms(HL: Any, HR: Any, ten: Any, g: Any, h: Any) -> Sequence[Any]:
     """12 + 36 + 6 rows: `body.interval_terms`."""
     wl, wr, *moments, a, b = body.interval_terms(_pose(HL), _pose(HR), tuple(ten), (g[0], g[1], g[2]), h)
-    return jnp.stack([*wl, *wr, *(x for m in moments for x in _flat(m)), *a, *b])
+    return [*wl, *wr, *(x for m in moments for x in _flat(m)), *a, *b]
 
 
-@jax.jit
-def body_values(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+@Kernel
+def body_values(HL: Any, HR: Any, ten: Any, g: Any, h: Any) -> Sequence[Any]:
     wl, wr = body.interval(_pose(HL), _pose(HR), tuple(ten), (g[0], g[1], g[2]), h)
-    return jnp.stack([*wl, *wr])
+    return [*wl, *wr]
 
 
-@jax.jit
-def body_regressor(HL: jax.Array, HR: jax.Array, ten: jax.Array, g: jax.Array, h: jax.Array) -> jax.Array:
+@Kernel
+def body_regressor(HL: Any, HR: Any, ten: Any, g: Any, h: Any) -> Sequence[Any]:
     """120 + 36 rows: wrenches at L (10 x 6) and R (10 x 6) per number, then per component of gravity at L (3 x 6) and R (3 x 6)."""
     left, right = _pose(HL), _pose(HR)
     a, b = body.regressor(left, right, (g[0], g[1], g[2]), h)
     ga, gb = body.gravity_columns(left, tuple(ten), h), body.gravity_columns(right, tuple(ten), h)
-    return jnp.stack([x for part in (a, b, ga, gb) for column in part for x in column])
+    return [x for part in (a, b, ga, gb) for column in part for x in column]
 
 
-@jax.jit
-def project_blocks(B: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array:
+@Kernel
+def project_blocks(B: Any, row: Any, column: Any) -> Sequence[Any]:
     """36 rows: `T_row' B T_column` for two free links of poses `row` and `column`.
 
     The dofs of a free link (three translations, three turns about its own axes) have the twists `T = [[0, R], [1, S]]`, `S = [o]x R`, so with
@@ -132,4 +124,4 @@ def project_blocks(B: jax.Array, row: jax.Array, column: jax.Array) -> jax.Array
         return al.matmul(turn, moved)
 
     lower = tuple((*x, *y) for x, y in zip(about(wv, vv), about(X2, Y2), strict=True))
-    return jnp.stack(_flat((*((*x, *y) for x, y in zip(vv, Y2, strict=True)), *lower)))
+    return _flat((*((*x, *y) for x, y in zip(vv, Y2, strict=True)), *lower))

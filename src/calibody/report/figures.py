@@ -145,6 +145,7 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
         vector = last in ("x", "y", "z", "rx", "ry", "rz")
         groups.setdefault(whole if vector else column, {})[last if vector else ""] = column
     runs = found.forces.partition_by("run", as_dict=True, maintain_order=True)
+    bars = found.bars.partition_by("run", "channel", as_dict=True)
     most = int(np.clip(FORCE_POINTS // max(1, len(columns) * len(runs)), FEWEST_FORCE_POINTS, MOST_FORCE_POINTS))
     out = []
     for (run,), rows in runs.items():
@@ -155,8 +156,25 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             if all(not np.any(v) for v in values.values()):
                 continue
             unit = "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
-            out.append({"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}})
+            entry = {"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
+            out.append(entry | _bars(bars, str(run), parts, starts))
     return out
+
+
+def _bars(bars: Mapping[Any, Any], run: str, parts: Mapping[str, str], starts: Mapping[str, float]) -> dict[str, Any]:
+    """Error bars of the components that have them, and the names of those that the data do not determine."""
+    out: dict[str, Any] = {}
+    open_ = []
+    for part, column in parts.items():
+        rows = bars.get((run, column))
+        if rows is None or not len(rows):
+            continue
+        if rows["sd"].null_count():
+            open_.append(part or "value")
+        rows = rows.drop_nulls()
+        if rows["sd"].sum():
+            out[part or "value"] = {"time": packed(rows["time"].to_numpy() - starts[run]), "value": packed(rows["value"]), "sd": packed(rows["sd"])}
+    return {"bars": out, "open": open_}
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------------------------

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from calibody.mechanics.assembly import polynomial
+from calibody.mechanics.compilation import jax
 from calibody.mechanics.elements import ball, body, bushing, constraint, coordinate, law, spring
 from calibody.mechanics.kinematics import Geometry, difference, poses, retract, twists
 from calibody.mechanics.plan import Plan, plan_of

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from calibody.spatial import algebra as al
+from calibody.spatial.inertia import TEN
 
 Block = tuple[tuple[Any, ...], ...]
 
@@ -86,22 +87,35 @@ def interval_terms(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tupl
 
 
 def regressor(HL: al.Pose, HR: al.Pose, g: tuple, h: Any) -> tuple[tuple, tuple]:
-    """The wrenches at L and R for each of the ten numbers set to one: they are linear in them."""
-    left, right = [], []
-    zero, one = 0.0 * HL[0][0], 0.0 * HL[0][0] + 1.0
-    for k in range(10):
-        wl, wr = interval(HL, HR, tuple(one if i == k else zero for i in range(10)), g, h)
-        left.append(wl)
-        right.append(wr)
-    return tuple(left), tuple(right)
+    """The wrenches at L and R for each of the ten numbers set to one: they are linear in them.
+
+    The number at (i, j) puts the column `V_i` of V into column j of `V E` and `V_j` into column i, so its wrench at H is `(H_i x V_j + H_j x V_i, 0)`
+    (once if i = j), with the force `V_i` if j is the fourth; gravity pulls at the columns of `E e4`, hence only then.
+    """
+    V = tuple(tuple((r - left) / h for left, r in zip(a, b, strict=True)) for a, b in zip(HL, HR, strict=True))
+    pull = al.scale(-0.5 * h, g)
+    return _unit_wrenches(HL, V, 1.0, pull), _unit_wrenches(HR, V, -1.0, pull)
+
+
+def _unit_wrenches(H: al.Pose, V: tuple, sign: float, pull: tuple) -> tuple:
+    h, v = al.transpose(H), al.transpose(V)
+    zero = 0.0 * h[0][0]
+    nothing, pulled = (zero, zero, zero), tuple(p + zero for p in pull)
+    out = []
+    for i, j in TEN:
+        torque = al.cross(h[i], v[j]) if i == j else al.add(al.cross(h[i], v[j]), al.cross(h[j], v[i]))
+        torque, force = al.scale(sign, torque), nothing
+        if j == 3:
+            torque, force = al.add(torque, al.cross(h[i], pulled)), al.scale(sign, v[i])
+            force = al.add(force, pulled) if i == 3 else force
+        out.append((*torque, *force))
+    return tuple(out)
 
 
 def gravity_columns(H: al.Pose, ten: Any, h: Any) -> tuple:
-    """The wrench at a node of one interval for each unit component of gravity."""
+    """The wrench at a node of one interval for each unit component e of gravity: `-h/2 (a x e, m e)` with `a = H E e4` the mass times where it pulls."""
     E = matrix(ten)
-    zero = 0.0 * H[0][0]
-    out = []
-    for k in range(3):
-        Y = tuple(tuple((-0.5 * h * e + zero) if i == k else zero for e in E[3]) for i in range(3))
-        out.append(wrench(H, Y))
-    return tuple(out)
+    x, y, z = al.scale(-0.5 * h, al.matvec(H, E[3]))
+    zero = 0.0 * x
+    m = -0.5 * h * E[3][3] + zero
+    return (zero, z, -y, m, zero, zero), (-z, zero, x, zero, m, zero), (y, -x, zero, zero, zero, m)

@@ -105,6 +105,16 @@ const report = (() => {
       const [x, y, z] = parts.map(([, v]) => unpack(v));
       traces.push({ x: t, y: Array.from(x, (a, k) => Math.hypot(a, y[k], z[k])), name: "magnitude", mode: "lines", line: { width: 2, color: color("ink") } });
     }
+    parts.forEach(([part], k) => {
+      const b = f.bars[part];
+      if (b) traces.push({
+        x: unpack(b.time), y: unpack(b.value), name: part, mode: "markers", marker: { size: 4, color: tones[k] }, showlegend: false, customdata: unpack(b.sd),
+        error_y: { type: "data", array: Array.from(unpack(b.sd), (s) => 2 * s), color: tones[k], thickness: 1.4, width: 4 }, hovertemplate: "%{y:.5g} ± %{customdata:.2g} (sd)",
+      });
+    });
+    const counted = Object.values(f.bars).map((b) => unpack(b.time).length);
+    byId("forces-note").textContent = (counted.length ? `Points with bars: ±2 sd at ${Math.max(...counted)} instants; zoom in to see them.` : "")
+      + (f.open.length ? ` Not everywhere determined by the data, so without a bar there: ${f.open.map((p) => (p === "value" ? f.name : p)).join(", ")}.` : "");
     plot("forces-plot", traces, { xaxis: titled("time since the start of the run", "s"), yaxis: titled(f.name, f.unit), hovermode: "x unified", showlegend: parts.length > 1 });
   }
 
