@@ -131,6 +131,15 @@ def test_the_page_on_the_regularised_stepper_runs_and_names_every_setting(capsys
         assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
 
 
+def test_the_page_on_the_shadow_method_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "shadow.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(block, "shadow.md", "exec"), {})
+    assert "status: converged" in capsys.readouterr().out
+    for figure in re.findall(r"\((figures/\S+\.svg)\)", page):
+        assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
+
+
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
 
 

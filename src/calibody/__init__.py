@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from calibody.estimate.fit import fit as fit
     from calibody.estimate.predict import CrossValidation as CrossValidation, Prediction as Prediction, cross_validate as cross_validate
     from calibody.estimate.result import Result as Result
+    from calibody.estimate.sweep import sweep as sweep
     from calibody.estimate.unknowns import Unknown as Unknown
     from calibody.experiment.saved import Saved as Saved, open as open
     from calibody.formats import load as load
@@ -61,6 +62,7 @@ _LATER = {
     "cross_validate": "calibody.estimate.predict",
     "CrossValidation": "calibody.estimate.predict",
     "Prediction": "calibody.estimate.predict",
+    "sweep": "calibody.estimate.sweep",
     "Unknown": "calibody.estimate.unknowns",
     "Result": "calibody.estimate.result",
     "open": "calibody.experiment.saved",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 from calibody.solve.condensed import Sparse
 from calibody.solve.gauss_newton import AbstractProblem
-from calibody.steppers.base import AbstractStepper
-from calibody.steppers.motion import Motion
+
+if TYPE_CHECKING:
+    from calibody.steppers.base import AbstractStepper
+    from calibody.steppers.motion import Motion
 
 OnNodes = TypeVar("OnNodes", bound=Nodes)
 State = TypeVar("State")

@@ -63,6 +63,7 @@ def outcome(
         fit=channels,
         chi2=found.chi2,
         dof=found.dof,
+        cost=2.0 * solution.cost,
         noise_given=given,
         process_noise=process_noise,
         runs_agree=found.agreement,

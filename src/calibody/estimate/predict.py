@@ -159,6 +159,8 @@ class Fold:
     """By left-out run: rms of all channels over their noise, the states estimated again with the parameters fixed."""
     prediction_rms: dict[str, dict[str, float]]
     """By left-out run and channel: rms of the free prediction, in the channel's units."""
+    cost: dict[str, float]
+    """By left-out run: the cost of estimating its states again, per node (the seed's score for "shadow")."""
 
 
 @dataclass(frozen=True)
@@ -183,33 +185,37 @@ def cross_validate(
     model: Model,
     runs: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    folds: int | None = None,
+    folds: int | str | None = None,
     window: float | None = None,
     **settings: Any,
 ) -> CrossValidation:
-    """Fit on all runs but a few and judge on those, in turns: `folds` groups of runs (by default every run is left out once).
+    """Fit on all runs but a few and judge on those, in turns: `folds` groups of runs (by default every run is left out once), or "single": fit on
+    each run alone and judge on all others.
 
     `settings` go to `fit`. A left-out run is judged twice: with its states estimated again, and by free prediction from its first `window` seconds.
     """
     from calibody.estimate.fit import fit as transcribe
 
     runs = list(runs)
-    count = len(runs) if folds is None else folds
-    if not 2 <= count <= len(runs):
-        raise CalibodyError(f"Cross-validation in {count} folds with {len(runs)} runs; give at least two runs, and between 2 folds and one per run.")
+    count = len(runs) if folds is None or folds == "single" else folds
+    if not isinstance(count, int) or not 2 <= count <= len(runs):
+        raise CalibodyError(f"Cross-validation in {count!r} folds with {len(runs)} runs; give at least two runs, and between 2 folds and one per run.")
     out = []
     for k in range(count):
         judged = runs[k::count]
         fitted = [r for r in runs if not any(r is j for j in judged)]
+        if folds == "single":
+            judged, fitted = fitted, judged
         result = transcribe(model, fitted, estimate, **settings)
-        scores, predictions = {}, {}
+        scores, predictions, costs = {}, {}, {}
         for recording in judged:
             followed = follow(result, recording)
             residuals = [c.residual / c.sd for c in followed.fit]
+            costs[recording.name] = followed.cost / followed.problem.runs[0].K
             scores[recording.name] = float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
             try:
                 predictions[recording.name] = predict(result, recording, window).rms
             except SimulationError:
                 predictions[recording.name] = {}
-        out.append(Fold(tuple(r.name for r in fitted), tuple(r.name for r in judged), result, scores, predictions))
+        out.append(Fold(tuple(r.name for r in fitted), tuple(r.name for r in judged), result, scores, predictions, costs))
     return CrossValidation(tuple(out))

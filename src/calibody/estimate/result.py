@@ -113,6 +113,8 @@ class Result:
     fit: tuple[ChannelFit, ...] = field(repr=False)
     chi2: float
     dof: int
+    cost: float
+    """Sum of all squared residuals in their weights: observations, noise or impulses, priors."""
     noise_given: bool
     process_noise: dict[str, float]
     """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""

@@ -187,6 +187,10 @@ class Transition:
         Y = 1.0 / (1.0 + 4.0 * tau / self.h)
         return Y, 4.0 / (self.h * self.h) * eps * Y
 
+    def stiffness(self, values: Values) -> np.ndarray:
+        """(nc,): 1/S, what a velocity across a joint is answered with [kg, kg m^2]."""
+        return 1.0 / self._regularisation(values)[1]
+
     def _drives(self, values: Values, p: Place, outside: Signals) -> tuple[np.ndarray, np.ndarray]:
         """(K - 1, axis rows) what drives and springs of the coordinates exert, and its slope with the coordinate."""
         plan = plan_of(self.structure)
