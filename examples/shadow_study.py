@@ -219,11 +219,10 @@ def covered(seed: int) -> dict[str, Any]:
 
 def numbers(method: str, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(1000 + seed)
-    times, values = simulated("swing-up", 10.0, False)
-    times, values = times[::10], {c: v[::10] for c, v in values.items()}
-    noise = 0.0 if seed < 0 else NOISE
-    run = cb.Recording("swing-up", [cb.Observation(c, times, v + noise * random.normal(size=len(v)), sd=NOISE) for c, v in values.items()],
-                       [cb.Drive("actuator.motor", cb.Signal(times, drive("swing-up", times)))])  # fmt: skip
+    fine, values = simulated("swing-up", 10.0, False)
+    times, noise = fine[::10], 0.0 if seed < 0 else NOISE
+    observed = [cb.Observation(c, times, v[::10] + noise * random.normal(size=len(times)), sd=NOISE) for c, v in values.items()]
+    run = cb.Recording("swing-up", observed, [cb.Drive("actuator.motor", cb.Signal(fine, drive("swing-up", fine)))])
     began = time.perf_counter()
     if method == "shadow":
         result = cb.fit(furuta(), run, FOUR, method="shadow", stepper=engine(1e-5), h=0.01, kappa=1e6, formulation="lifted")
