@@ -16,6 +16,11 @@ import numpy as np
 
 WEAK = 1e-10
 SHARE = 0.01
+SMALL = 1e-3
+"""Terms of a sum below this share of the largest (in units of the parameters' scales) are left out where the error bar allows."""
+NEGLIGIBLE = 0.3
+"""Standard deviations of a sum that leaving out terms and rounding coefficients may each add (in square)."""
+DIGITS = 4
 HIDDEN = 3.0
 """A parameter also counts as unresolved if the weak directions, small as its share in them is, would more than double its error bar."""
 
@@ -27,6 +32,10 @@ class Determined:
     expression: str
     value: float
     sd: float
+    terms: tuple[tuple[str, float], ...] = ()
+    """(parameter, coefficient) of a sum, as printed; empty for a ratio."""
+    discretisation_error: float | None = None
+    """How much the mesh may still move it, as for parameters; None where it was not refined, and for ratios."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def _named(weak: np.ndarray, names: list[str], theta: np.ndarray, scale: np.ndar
         if np.linalg.norm(direction) > 0.0 and abs(direction @ v) > 0.999 * np.linalg.norm(direction):
             ratio, determined = _ratios(involved, names, theta, covariance)
             return (*sentences, *ratio), determined
-    determined = _combinations(among * scale[involved, None], involved, names, theta, covariance, count)
+    determined = _combinations(among * scale[involved, None], involved, names, theta, covariance, count, scale)
     left = len(involved) - count
     sentences.append(
         f"Of {', '.join(names[i] for i in involved)} only {left} independent combination{'s are' if left != 1 else ' is'} determined, not the single numbers."
@@ -94,9 +103,15 @@ def _named(weak: np.ndarray, names: list[str], theta: np.ndarray, scale: np.ndar
     return tuple(sentences), determined
 
 
-def _combinations(null: np.ndarray, involved: np.ndarray, names: list[str], theta: np.ndarray, covariance: np.ndarray, count: int) -> tuple[Determined, ...]:
+def _combinations(
+    null: np.ndarray, involved: np.ndarray, names: list[str], theta: np.ndarray, covariance: np.ndarray, count: int, scale: np.ndarray
+) -> tuple[Determined, ...]:
     """What stays when the parameters move along the null directions: with `count` of them called dependent (pivoted QR), the others each
-    take up the dependent ones, `theta_i - N_i N_D^-1 theta_D` (the base parameters, where the equations are linear)."""
+    take up the dependent ones, `theta_i - N_i N_D^-1 theta_D` (the base parameters, where the equations are linear).
+
+    To be readable, small terms are left out and coefficients rounded; value and sd are those of what is printed. What a change of a dependent parameter
+    by its scale would then do to the sum counts as uncertainty, and must not exceed the sd.
+    """
     import scipy.linalg
 
     U = np.linalg.svd(null / np.abs(null).max(axis=0), full_matrices=False)[0][:, :count]
@@ -108,16 +123,40 @@ def _combinations(null: np.ndarray, involved: np.ndarray, names: list[str], thet
         terms = np.abs(row) > 1e-6 * max(1.0, float(np.abs(row).max()))
         if not terms.any():
             continue
+        at = involved[dependent[terms]]
         gradient = np.zeros(len(theta))
         gradient[involved[i]] = 1.0
-        gradient[involved[dependent[terms]]] = row[terms]
-        sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+        gradient[at] = row[terms]
+        exact = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
+        printed = _readable(row[terms], scale[at], float(scale[involved[i]]), exact)
+        gradient[at] = printed
+        unknown = float(np.sum(((printed - row[terms]) * scale[at]) ** 2))
+        sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0) + unknown))
+        kept = [(names[k], float(c)) for k, c in zip(at, printed, strict=True) if c]
         expression = names[involved[i]]
-        for coefficient, d in zip(row[terms], dependent[terms], strict=True):
-            size = "" if abs(abs(coefficient) - 1.0) < 1e-6 else f"{abs(coefficient):.4g} * "
-            expression += f" {'+' if coefficient > 0 else '-'} {size}{names[involved[d]]}"
-        out.append(Determined(expression, float(gradient @ theta), sd))
+        for name, coefficient in kept:
+            size = "" if abs(coefficient) == 1.0 else f"{abs(coefficient):.10g} * "
+            expression += f" {'+' if coefficient > 0 else '-'} {size}{name}"
+        out.append(Determined(expression, float(gradient @ theta), sd, ((names[involved[i]], 1.0), *kept)))
     return tuple(out)
+
+
+def _readable(coefficients: np.ndarray, scale: np.ndarray, leading: float, sd: float) -> np.ndarray:
+    """The coefficients with as few digits, and as few of them, as the error bar allows; at least `DIGITS`, and none below `SMALL`."""
+    size = np.abs(coefficients * scale)
+    order = np.argsort(size)
+    negligible = np.zeros(len(size), dtype=bool)
+    negligible[order] = np.sqrt(np.cumsum(size[order] ** 2)) <= NEGLIGIBLE * sd
+    small = size < SMALL * max(leading, float(size.max()))
+    if np.sqrt(np.sum(size[negligible | small] ** 2)) <= sd:
+        negligible = negligible | small
+    out = np.where(negligible, 0.0, coefficients)
+    rounded = out
+    for digits in range(DIGITS, 11):
+        rounded = np.array([float(f"{c:.{digits}g}") for c in out])
+        if np.sqrt(np.sum(((rounded - out) * scale) ** 2)) <= NEGLIGIBLE * sd:
+            break
+    return rounded
 
 
 def _ratios(involved: np.ndarray, names: list[str], theta: np.ndarray, covariance: np.ndarray) -> tuple[tuple[str, ...], tuple[Determined, ...]]:
