@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +35,9 @@ from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
 from calibody.steppers.motion import Motion
-from calibody.steppers.variational import Variational
+
+if TYPE_CHECKING:
+    from calibody.steppers.variational import Variational
 
 
 class Transcription(Observed[Run, States]):
@@ -50,6 +53,8 @@ class Transcription(Observed[Run, States]):
         return as_motion(self.runs[r], model, numbers, states)
 
     def stepper(self) -> Variational:
+        from calibody.steppers.variational import Variational  # it imports jax, which `calibody check` does not wait for
+
         return Variational(friction_rate=min(self.friction_rate.values(), default=self.runs[0].delta))
 
     @property
