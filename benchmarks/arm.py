@@ -162,7 +162,7 @@ def main() -> int:
     numbers = linear_numbers(model, joints)
     worst = max(abs(result.parameters[path].value / true - 1.0) for path, true in friction.items())
     terms = [[c * numbers[name] for name, c in d.terms] for d in result.determined]
-    off = [abs(d.value - sum(t)) / np.abs(t).sum() for d, t in zip(result.determined, terms, strict=True) if np.abs(t).sum() > 1e-9]  # some are zero
+    off = [abs(d.value - sum(t)) / np.abs(t).sum() for d, t in zip(result.determined, terms, strict=True) if len(t) > 1]  # single numbers may be zero
     print(f"largest error of a friction {100 * worst:.2g} %; of a combination {100 * max(off):.2g} % of its terms, median {100 * float(np.median(off)):.2g} %")
     if options.table:
         for path, true in friction.items():
