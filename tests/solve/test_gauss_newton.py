@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from calibody.solve import condensed
 from calibody.solve.condensed import Linearisation, bounded
 from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
 
@@ -118,3 +119,20 @@ def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:
         inside = (d > lower + 1e-12) & (d < upper - 1e-12)
         np.testing.assert_allclose(slope[inside], 0.0, atol=1e-8 * max(1.0, np.abs(g).max()))
         assert np.all(slope[d <= lower + 1e-12] >= -1e-8) and np.all(slope[d >= upper - 1e-12] <= 1e-8)
+
+
+@pytest.mark.parametrize(("n", "half", "rhs"), [(50, 13, 3), (333, 20, 5), (1000, 70, 1)])
+def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(n)
+    offsets = range(-half, half + 1)
+    K = sp.diags([rng.normal(size=n - abs(k)) * (rng.random(n - abs(k)) < 0.5) for k in offsets], list(offsets))  # type: ignore[arg-type]
+    K, b = sp.csr_matrix(K + K.T), rng.normal(size=(n, rhs))
+    found = []
+    for narrow in (0, n):
+        monkeypatch.setattr(condensed, "NARROW", narrow)
+        band = condensed._Band(K, np.arange(n, dtype=float))
+        assert band.factored and (band.panels is not None) == (narrow == 0)
+        found.append((band.solve(b), band.solve(b[:, 0]), band.log_determinant))
+    for x, one, _ in found:
+        assert np.abs(K @ x - b).max() < 1e-9 and np.abs(one - x[:, 0]).max() < 1e-9 * np.abs(x).max()
+    assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)

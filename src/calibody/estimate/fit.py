@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
+from calibody.estimate.identifiability import Determined
+from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
-from calibody.estimate.reported import theta_of
+from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
@@ -37,9 +39,20 @@ if TYPE_CHECKING:
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
+SHARPER = 0.4
+"""On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it; much below |acceleration| h/2 it only makes
+reversals depend on where the nodes lie."""
+SHARPENING = 20
+"""Most steps with it; if they do not converge, friction stays as it was on the coarser mesh."""
+TOLERANCE = 1e-2
+"""A mesh is solved when a step moves the parameters by less than this many standard deviations; steps converge quadratically, so what is left is less."""
 MOVES = 0.3
 """The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
-MAXIMAL_REFINEMENTS = 4
+FINEST = 0.07
+"""Sampling periods between the nodes of the finest mesh: the period halved four times."""
+LARGEST = 4_000_000
+"""Entries of the derivative of the equations with respect to the parameters (velocities of all nodes times parameters) beyond which a mesh is not
+halved any more: iterations take seconds there, and what the mesh may still change is reported."""
 ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
@@ -67,8 +80,8 @@ def fit(
 
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `process_noise` is "none" (the model is exact, only
     measurements are noisy), "auto" (forces that the model lacks are estimated with their size), or the standard deviation of such forces, for
-    all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts at the data's rate
-    and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
+    all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts as coarse as the
+    motion allows and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
     of the initial ones (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
 
     `method = "shadow"` estimates in the discretisation of a regularised fixed-step engine instead (seed 000): `stepper` says which (its compliance and
@@ -98,14 +111,17 @@ def fit(
     density, auto = noise.process_noise(model, process_noise, period)
     found_noise, given, missing = noise.noises(recordings, density)
     worker = _Fit(structure, recordings, unknowns, found_noise, given, noise.hypers(density, auto, missing), robust, report)
-    base = period if h is None else h
+    base = first_step(recordings, found_noise) if h is None else h
     levels: list[_Level] = []
     theta = theta_of(unknowns, start or {})
     while True:
         level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
         levels.append(level)
         theta = level.solution.theta
-        if h is not None or not level.solution.converged or len(levels) > MAXIMAL_REFINEMENTS or (len(levels) > 1 and _settled(levels)):
+        if h is not None or not level.solution.converged or (len(levels) > 1 and _settled(levels)):
+            break
+        if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
+            worker.notes.append(_unsettled(levels))
             break
     return worker.result(levels, time.perf_counter() - began)
 
@@ -147,6 +163,22 @@ def _settled(levels: Sequence[_Level]) -> bool:
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
+def _entries(level: _Level) -> int:
+    return sum(run.nq for run in level.problem.runs) * len(level.problem.entries)
+
+
+def _unsettled(levels: Sequence[_Level]) -> str:
+    h = 1e3 * levels[-1].problem.runs[0].h
+    if len(levels) == 1:
+        return f"The mesh (h = {h:.3g} ms) was not refined, because it is large already; give h to see what a finer one says."
+    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
+    most = float(np.max((moved / sd)[np.isfinite(sd) & (sd > 0.0)], initial=0.0))
+    return (
+        f"Halving the mesh to h = {h:.3g} ms still moved a parameter by {most:.2g} of its standard deviation, and it was not refined further: "
+        "allow for the discretisation error that stands beside each."
+    )
+
+
 class _Fit:
     def __init__(
         self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
@@ -157,6 +189,7 @@ class _Fit:
         self.history: list[Iteration] = []
         self.notes: list[str] = []
         self.friction = bool(rubbing(structure.model, unknowns))
+        self.coarsest, self.blunt = 0.0, False
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
@@ -168,16 +201,27 @@ class _Fit:
         else:
             for run, old in zip(runs, coarse.problem.runs, strict=True):
                 run.active, run.typical, run.weights = old.active, old.typical, old.weights
-            x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, coarse.solution.x, strict=True)]
+            x = coarse.problem.sided(coarse.solution.x, theta) if self.friction and not self.blunt else coarse.solution.x
+            x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, x, strict=True)]
             problem.slope = coarse.problem.slope
         rates = self._rms_rates(problem, x, theta)
         noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
         rough = noisy or bool(self.hypers) or self.robust
+        self.coarsest = max(h, self.coarsest)
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
-        tolerance = 0.03 if rough else 1e-4
+        sharper = self.friction and coarse is not None and not self.blunt
+        if sharper:
+            sharp = SHARPER * sharp * h / self.coarsest
+        elif self.friction and coarse is not None:
+            sharp = self._kept(coarse)
+        tolerance = 0.03 if rough else TOLERANCE
         _sharpen(runs, sharp)
         staged = self.friction and coarse is None
-        solution = minimise(problem, x, theta, Settings(iterations=40 if staged else 60, tolerance=tolerance), self._note)
+        solution = minimise(problem, x, theta, Settings(iterations=SHARPENING if sharper else 40 if staged else 60, tolerance=tolerance), self._note)
+        if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
+            self.blunt = True
+            _sharpen(runs, self._kept(coarse))
+            solution = minimise(problem, [replace(s, sides=None) for s in x], theta, Settings(tolerance=tolerance), self._note)
         if staged and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
                 _sharpen(runs, stage * rates)
@@ -192,6 +236,13 @@ class _Fit:
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
         return _Level(problem, solution, self._assess(problem, solution))
+
+    @staticmethod
+    def _kept(coarse: _Level) -> np.ndarray:
+        """The rates of the coarser mesh below which dry friction is viscous."""
+        deltas = coarse.problem.runs[0].deltas
+        assert deltas is not None
+        return deltas
 
     def _assess(self, problem: Transcription, solution: Solution) -> Uncertainty:
         freedom = self.structure.nv - int(problem.runs[0].active.sum())
@@ -263,10 +314,24 @@ class _Fit:
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
         mesh = Mesh(problem.runs[0].h, len(levels) - 1)
         error = _discretisation([level.found.reported.values for level in levels])
+        determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels])
+        found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, self.noises[0].density, mesh.h)
         return outcome(
             problem, solution, found, self.recordings, self.given, self.history, mesh, error, self.notes, seconds, self._process_noise(problem), again
         )
+
+    def _with_mesh_error(self, determined: Sequence[Determined], thetas: Sequence[np.ndarray]) -> tuple[Determined, ...]:
+        """Sums with the discretisation error of what is printed."""
+        if len(thetas) < 2:
+            return tuple(determined)
+        names = reported(self.unknowns, thetas[-1], linear=True).names
+        numbers = [dict(zip(names, values_of(self.unknowns, theta, linear=True), strict=True)) for theta in thetas]
+        out = []
+        for d in determined:
+            error = _discretisation([np.array([sum(c * n[name] for name, c in d.terms)]) for n in numbers])
+            out.append(replace(d, discretisation_error=float(error[0])) if d.terms and error is not None else d)
+        return tuple(out)
 
     def _process_noise(self, problem: Transcription) -> dict[str, float]:
         """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period."""

@@ -23,6 +23,8 @@ UPPER = ((0, 0), (1, 1), (2, 2), (3, 3), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3),
 """Where the ten phi sit in U; the first four are logarithms."""
 REPORTED = ("mass", "com.x", "com.y", "com.z", "inertia.xx", "inertia.yy", "inertia.zz", "inertia.xy", "inertia.xz", "inertia.yz")
 LINEAR = ("mass", "moment.x", "moment.y", "moment.z", "origin.xx", "origin.yy", "origin.zz", "origin.xy", "origin.xz", "origin.yz")
+NEAREST = 0.1
+"""What a straight step has to leave of the pseudo-inertia in every direction."""
 UNITS = ("kg", "m", "m", "m", *("kg m^2",) * 6)
 
 EDGE = 1e-10
@@ -49,11 +51,29 @@ class Inertia:
         return cls(body, np.linalg.cholesky(E))
 
     def matrix(self, phi: np.ndarray) -> np.ndarray:
+        A = self.L0 @ self._upper(phi)
+        return A @ A.T
+
+    @staticmethod
+    def _upper(phi: np.ndarray) -> np.ndarray:
         U = np.zeros((4, 4))
         for value, (i, j) in zip(phi, UPPER, strict=True):
             U[i, j] = np.exp(np.clip(value, -50.0, 50.0)) if i == j else value  # beyond, no body; keeps a wild trial step finite
-        A = self.L0 @ U
-        return A @ A.T
+        return U
+
+    def moved(self, phi: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """phi + d to first order, on the straight line of the pseudo-inertia as long as that leaves a fraction `NEAREST` of it in every direction,
+        along the chart otherwise. The equations are linear in E: straight steps make Gauss-Newton steps exact in it."""
+        U = self._upper(phi)
+        dU = np.zeros((4, 4))
+        for value, (i, j) in zip(d, UPPER, strict=True):
+            dU[i, j] = U[i, i] * value if i == j else value
+        inverse = np.linalg.inv(U)
+        relative = np.eye(4) + inverse @ dU + (inverse @ dU).T  # U^-1 (U U' + dU U' + U dU') U^-T
+        if np.linalg.eigvalsh(relative)[0] < NEAREST:
+            return phi + d
+        factor = U @ np.linalg.cholesky(relative[::-1, ::-1])[::-1, ::-1]  # upper triangular
+        return np.array([np.log(factor[i, j]) if i == j else factor[i, j] for i, j in UPPER])
 
     def reported(self, phi: np.ndarray) -> np.ndarray:
         """mass, com, inertia about the com."""

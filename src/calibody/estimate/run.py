@@ -42,6 +42,8 @@ class States:
     q: np.ndarray
     multipliers: np.ndarray
     noise: np.ndarray
+    sides: np.ndarray | None = None
+    """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
 
 
 @dataclass(frozen=True)
@@ -228,14 +230,27 @@ class Run(Nodes):
         if len(self.disturbed):
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             unmodelled[[dof for _, dof in self.disturbed], 1:-1] = self.process_sd()[:, None] * z
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled)
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides)
 
     def move(self, motion: States, d: np.ndarray) -> States:
         s = self.structure
         q = retract(s, motion.q, d[: self.nq].reshape(self.K, s.nv).T)
         multipliers = motion.multipliers.copy()
         multipliers[self.active, 1:-1] += d[self.nq : self.quiet].reshape(self.inner, -1).T
-        return States(q, multipliers, motion.noise + d[self.quiet :])
+        return States(q, multipliers, motion.noise + d[self.quiet :], motion.sides)
+
+    def sided(self, motion: States, frames: Frames) -> States:
+        """The pieces of the friction law after a step: a joint that slips and turns round is taken to stick first, so that its friction is not
+        thrown from one side to the other; one that sticks slips where its rate leaves the viscous piece. Without pieces yet: as the rates say."""
+        _, rho = assembly.interval_rates(frames, self.h)
+        delta = (np.full(len(rho), self.delta) if self.deltas is None else self.deltas)[:, None]
+        said = np.where(np.abs(rho) < delta, 0, np.sign(rho)).astype(np.int8)
+        if motion.sides is None:
+            return replace(motion, sides=said)
+        new = np.where(said * motion.sides < 0, 0, said)
+        around = np.pad(new, ((0, 0), (1, 1)))
+        alone = (new == 0) & (around[:, :-2] == motion.sides) & (around[:, 2:] == motion.sides)  # between two that slip as it did: it goes on
+        return replace(motion, sides=np.where(alone, motion.sides, new).astype(np.int8))
 
     # -- equations -----------------------------------------------------------------------------------------------------------------
 
@@ -392,7 +407,8 @@ def refined(run: Run, finer: Run, motion: States) -> States:
     position = np.clip((finer.times[1:-1] - run.times[1]) / run.h, 0.0, run.inner - 1)
     force = np.array([np.interp(position, np.arange(run.inner), row) for row in z * run.process_sd()[:, None]]).reshape(len(run.disturbed), finer.inner)
     noise = np.concatenate([(force / finer.process_sd()[:, None]).T.ravel(), ringing.ravel(), *deviations])
-    return States(q, lam, noise)
+    middle = np.clip(((finer.times[:-1] + 0.5 * finer.h - run.times[0]) / run.h).astype(np.int64), 0, run.K - 2)
+    return States(q, lam, noise, None if motion.sides is None else motion.sides[:, middle])
 
 
 def rescaled(run: Run, motion: States, before: np.ndarray) -> States:

@@ -3,8 +3,11 @@
     minimise  1/2 sum |(y - o(q))/sd|^2 + 1/2 sum |q_(k+1) - 2 q_k + q_(k-1)|^2/smooth^2     subject to  g(q_k) = 0
 
 is a smoothing spline on the manifold: inverse kinematics of all nodes at once, for angles, markers and positions alike; gaps are bridged
-and coordinates that nobody observes stay still. `smooth` is chosen so that the spline passes what is slower than `CUTOFF`:
-at the angular frequency w the data weigh 1/(sd^2 dt) per second and the smoothness (w h)^4/(smooth^2 h).
+and coordinates that nobody observes stay still. `smooth` is chosen so that the spline passes what is slower than a cutoff:
+at the angular frequency w the data weigh 1/(sd^2 dt) per second and the smoothness (w h)^4/(smooth^2 h). The cutoff is `CUTOFF`, raised where that
+leaves more than the noise, as long as Mallows' statistic falls: `sum of squares/sd^2 + 2 p`, `p = 2.22 cutoff T` the trace of the spline of a channel
+of duration T (the integral of 1/(1 + (f/cutoff)^4)). Coordinates that are observed themselves have a cutoff each. A joint that sticks and slips
+needs it: Gauss-Newton has to start on the right side of its friction.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from calibody.estimate.robust import REWEIGHTINGS, weights
 from calibody.estimate.run import Data, Run, States, still
 from calibody.mechanics import assembly, host
 from calibody.mechanics.kinematics import difference, retract
+from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
-from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
+from calibody.solve.gauss_newton import AbstractProblem, Settings, Solution, minimise
 from calibody.steppers.base import Start
 from calibody.steppers.start import free_start, stiffened
 
@@ -34,6 +38,10 @@ FIRST, NEXT = 60, 8
 """Most steps for the first instant, and for each of the others."""
 CUTOFF = 10.0
 """Hz: what is faster in the recordings of mechanisms is mostly noise (seed 000, section 4.4 uses the same)."""
+FASTER, RAISES = 1.5, 5
+"""A cutoff is raised by this factor at a time, and so many times at most (to 76 Hz)."""
+TRACE = float(np.pi / np.sqrt(2.0))
+"""Integral of 1/(1 + f^4) over all f, both signs."""
 
 
 class Smoothing(AbstractProblem):
@@ -42,15 +50,30 @@ class Smoothing(AbstractProblem):
     def __init__(self, run: Run, model: Model, numbers: Numbers) -> None:
         self.run, self.model, self.numbers = run, model, numbers
         self.lower = self.upper = self.scale = np.zeros(0)
-        self.smooth = self._weights()
-
-    def _weights(self) -> float:
-        run = self.run
         rates = [np.median(np.diff(d.times)) for d in run.data if len(d.times) > 1]
-        dt = float(np.median(rates)) if rates else run.h
-        cutoff = min(CUTOFF, 0.2 / dt)
-        sd = float(np.median(list(run.noise.measured.values())))
-        return (2.0 * np.pi * cutoff * run.h) ** 2 * sd * np.sqrt(dt / run.h)
+        self.dt = float(np.median(rates)) if rates else run.h
+        self.fastest = 0.2 / self.dt
+        self.cutoff = np.full(run.structure.nv, min(CUTOFF, self.fastest))
+
+    @property
+    def smooth(self) -> np.ndarray:
+        """Of every velocity."""
+        sd = float(np.median(list(self.run.noise.measured.values())))
+        return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
+
+    def parts(self) -> list[tuple[np.ndarray, list[int]]]:
+        """(velocities, channels) that belong together: one coordinate and what observes it, or all of them."""
+        run, s = self.run, self.run.structure
+        if not observed_directly(run):
+            return [(np.arange(s.nv), list(range(len(run.data))))]
+        dof = [int(plan_of(s).coordinate_dof[s.coordinate_index[d.channel.name]]) for d in run.data]
+        return [(np.array([i]), [k for k, j in enumerate(dof) if j == i]) for i in sorted(set(dof))]
+
+    def misfit(self, x: States) -> np.ndarray:
+        """Sum of squares of every channel in units of its noise."""
+        frames = assembly.frames(self.run.structure, self.numbers, self.run.point(self.model, self.numbers, x))
+        nodes = [observe.at_nodes(self.run.structure, self.model, frames, d.channel).value for d in self.run.data]
+        return np.array([float(np.sum(((d.W @ v - d.y) * self.run.weight(d)) ** 2)) for d, v in zip(self.run.data, nodes, strict=True)])
 
     def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lin = self.linearise(x, theta)
@@ -67,9 +90,9 @@ class Smoothing(AbstractProblem):
             F.append((d.W @ nodes.value - d.y) * weight)
             Fx.append(sp.diags(weight) @ (d.W @ nodes.matrix(s.nv)))
         step = difference(s, x.q[:, 1:], x.q[:, :-1])
-        F.append((np.diff(step, axis=1) / self.smooth).T.ravel())
+        F.append((np.diff(step, axis=1) / self.smooth[:, None]).T.ravel())
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
-        Fx.append(sp.kron(D, sp.eye(s.nv)) / self.smooth)
+        Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))
         C, Cx = np.zeros(0), sp.csr_matrix((0, run.nq))
         if run.active.any():
             C, Cx = self._loops(x)
@@ -102,13 +125,46 @@ class Smoothing(AbstractProblem):
 def first_motion(run: Run, model: Model, numbers: Numbers, robust: bool = False) -> States:
     """Coordinates of all nodes; multipliers and noise zero. `robust` weighs outliers down."""
     spline = Smoothing(run, model, numbers)
-    direct = run.structure.coordinates == TREE and not run.active.any() and all(d.channel.kind == "joint" for d in run.data)
-    states = still(run, resting(run.structure, model)) if direct else walked(run, model)
+    states = still(run, resting(run.structure, model)) if observed_directly(run) else walked(run, model)
     solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
+    if not robust:
+        solution = quickened(spline, solution)
     for _ in range(REWEIGHTINGS if robust else 0):
         spline.reweigh(solution.x)
         solution = minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
     return solution.x
+
+
+def observed_directly(run: Run) -> bool:
+    """Whether every channel is a coordinate of its own."""
+    return run.structure.coordinates == TREE and not run.active.any() and all(d.channel.kind == "joint" for d in run.data)
+
+
+def quickened(spline: Smoothing, solution: Solution) -> Solution:
+    """The spline with its cutoffs raised where they leave more than noise."""
+    misfit, count = spline.misfit(solution.x), np.array([len(d.y) for d in spline.run.data])
+    duration = spline.run.times[-1] - spline.run.times[0]
+    going = spline.parts()
+    for _ in range(RAISES):
+        going = [(dofs, at) for dofs, at in going if misfit[at].sum() > count[at].sum() and FASTER * spline.cutoff[dofs[0]] <= spline.fastest]
+        if not going:
+            break
+        for dofs, _at in going:
+            spline.cutoff[dofs] *= FASTER
+        trial = minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
+        lower, better = spline.misfit(trial.x), []
+        for dofs, at in going:
+            more = 2.0 * TRACE * len(at) * duration * spline.cutoff[dofs[0]] * (1.0 - 1.0 / FASTER)
+            if lower[at].sum() + more < misfit[at].sum():
+                better.append((dofs, at))
+            else:
+                spline.cutoff[dofs] /= FASTER
+        if not better:
+            break
+        whole = len(better) == len(going)
+        solution = trial if whole else minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
+        going, misfit = better, lower if whole else spline.misfit(solution.x)
+    return solution
 
 
 def walked(run: Run, model: Model) -> States:

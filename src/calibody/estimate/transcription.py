@@ -53,7 +53,7 @@ class Transcription(Observed[Run, States]):
         return as_motion(self.runs[r], model, numbers, states)
 
     def stepper(self) -> Variational:
-        from calibody.steppers.variational import Variational
+        from calibody.steppers.variational import Variational  # it imports jax, which `calibody check` does not wait for
 
         return Variational(friction_rate=min(self.friction_rate.values(), default=self.runs[0].delta))
 
@@ -223,6 +223,27 @@ class Transcription(Observed[Run, States]):
             control, _ = run.drives(late, run.parts(motion.noise)[2])
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
+
+    def shift(self, theta: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """All ten numbers of a body go straight in the numbers that the equations are linear in, as long as they stay physically possible."""
+        out = super().shift(theta, d)
+        for group, at in groups(self.entries):
+            out[at] = group.moved(theta[at], d[at])
+        return out
+
+    def sided(self, x: Sequence[States], theta: np.ndarray) -> list[States]:
+        """Every run's motion with the pieces of its friction law."""
+        out = []
+        for r, motion in enumerate(x):
+            model, numbers, _ = self.model_of(r, theta)
+            out.append(self.runs[r].sided(motion, self.frames(r, motion, model, numbers)))
+        return out
+
+    def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Sequence[States], bool]:
+        if x[0].sides is None:
+            return x, False
+        new = self.sided(x, theta)
+        return new, any(not np.array_equal(a.sides, b.sides) for a, b in zip(x, new, strict=True))  # type: ignore[arg-type]
 
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
         out, first = [], 0

@@ -122,7 +122,7 @@ def _on_their_own(
     for _, at in groups(entries):
         for k in range(at.start, at.stop) if not found.resolved[at].all() else ():
             if linear.resolved[k] and base.names[k] not in shown.names:
-                yield identifiability.Determined(base.names[k], float(base.values[k]), float(np.sqrt(linear.covariance[k, k])))
+                yield identifiability.Determined(base.names[k], float(base.values[k]), float(np.sqrt(linear.covariance[k, k])), ((base.names[k], 1.0),))
 
 
 def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, factor: float) -> identifiability.Identifiability:

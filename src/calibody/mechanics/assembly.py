@@ -332,7 +332,7 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
 
 def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`t` of every interval with drives, and dt/ds_m, dt/drho."""
-    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None])
+    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides)
     t = t + point.applied[plan.coordinate_dof]
     for a, c in enumerate(plan.actuator_coordinate):
         ta, ta_s, ta_r, _ = law.drive(sm[c], rho[c], point.control[a], tuple(numbers.actuator[:, a]))

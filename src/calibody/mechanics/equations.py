@@ -86,6 +86,7 @@ def _cut(point: Point, first: int, end: int) -> Point:
         applied=point.applied[:, intervals],
         turns=turns,
         unmodelled=unmodelled,
+        sides=None if point.sides is None else point.sides[:, intervals],
     )
 
 

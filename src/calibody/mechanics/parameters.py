@@ -168,7 +168,8 @@ class _Columns:
             if place.field == "armature":
                 out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
                 continue
-            dt = law.force_by_numbers(sm[c], rho[c], tuple(self.numbers.law[:, c]), self.point.friction_rates(len(sm))[c])[LAW.index(place.field)]
+            side = None if self.point.sides is None else self.point.sides[c]
+            dt = law.force_by_numbers(sm[c], rho[c], tuple(self.numbers.law[:, c]), self.point.friction_rates(len(sm))[c], side)[LAW.index(place.field)]
             out += self._on_coordinate(c, -0.5 * h * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
             if coordinate.joint != place.name or place.field not in BALL_LAW:

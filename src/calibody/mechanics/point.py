@@ -30,6 +30,9 @@ class Point:
     unmodelled: np.ndarray | None = None
     """(tree velocities, K) joint forces `w` that act at the nodes, beside everything the model knows [N, N m]; None: zero."""
 
+    sides: np.ndarray | None = None
+    """(scalar coordinates, K - 1) which piece of its law dry friction is on, -1, 0 (viscous) or 1; None: the one that the rate says."""
+
     def friction_rates(self, count: int) -> np.ndarray:
         """`delta` of every scalar coordinate."""
         return np.full(count, self.delta) if self.deltas is None else self.deltas

@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 from calibody.solve.chain import Chain
-from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.condensed import REFINED, Linearisation, Step, step
 from calibody.solve.threads import one_thread
 
 PROXIMAL = 1.0
 """Every step is held to the point it starts from as if that were known to one declared scale: nothing where the data say more, and what they do
 not determine stays where it is."""
+
+RESPONSE = 1e-7
+"""How precise the response of the states to the parameters is in a step (relative): the next step mends it, and refinement costs as much as the
+factorisation where parameters are many. Error bars take more (`condensed.REFINED`)."""
 
 
 class AbstractProblem(ABC):
@@ -36,6 +40,10 @@ class AbstractProblem(ABC):
     def linearise(self, x: Any, theta: np.ndarray) -> Any:
         """A `Linearisation` (sparse) or a `Chain` (blocks)."""
 
+    def settled(self, x: Any, theta: np.ndarray) -> tuple[Any, bool]:
+        """After a step: the states on those pieces of piecewise equations where the next step is to be taken, and whether any changed."""
+        return x, False
+
     @abstractmethod
     def values(self, x: Any, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F and C only."""
@@ -43,6 +51,10 @@ class AbstractProblem(ABC):
     @abstractmethod
     def move(self, x: Any, d: np.ndarray) -> Any:
         """The states displaced by a tangent vector."""
+
+    def shift(self, theta: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """The parameters displaced by d, within their bounds; to first order the sum."""
+        return np.clip(theta + d, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
@@ -106,11 +118,13 @@ def minimise(
     lin = problem.linearise(x, theta)
     taken: Step | None = None
     close = 0
+    precision = np.append(np.full(len(theta), RESPONSE), REFINED)
     for number in range(1, settings.iterations + 1):
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
         for _ in range(12):
-            taken = step(lin, theta, problem.lower, problem.upper, (PROXIMAL + damping) / problem.scale**2, problem.scale, problem.slope)
+            held = (PROXIMAL + damping) / problem.scale**2
+            taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, refined=precision)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
                 continue
@@ -133,8 +147,10 @@ def minimise(
         if report is not None:
             report(history[-1])
         x, theta = new
-        if length > 0.0:
+        x, other = problem.settled(x, theta)
+        if length > 0.0 or other:
             lin = problem.linearise(x, theta)
+        small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
@@ -170,7 +186,7 @@ def _search(
     expected = start - merit(predicted, np.zeros_like(lin.C), theta + taken.parameters)
     length = 1.0
     while length >= shortest:
-        candidate = problem.move(x, length * taken.states), np.clip(theta + length * taken.parameters, problem.lower, problem.upper)
+        candidate = problem.move(x, length * taken.states), problem.shift(theta, length * taken.parameters)
         values = problem.values(*candidate)
         if all(np.isfinite(v).all() for v in values):
             # rounding: the merit cannot be trusted below 1e-12 of itself

@@ -15,25 +15,32 @@ from typing import Any
 from calibody.spatial import algebra as al
 
 
-def force(sm: Any, rho: Any, p: Any, delta: Any) -> tuple[Any, Any, Any]:
+def share(rho: Any, delta: Any, side: Any = None) -> tuple[Any, Any]:
+    """`clip(rho/delta, -1, 1)` and its derivative; with `side` (-1, 0, 1) that piece of it, wherever rho is."""
+    lib = al.library(rho)
+    if side is None:
+        return lib.clip(rho / delta, -1.0, 1.0), lib.where(lib.abs(rho) < delta, 1.0, 0.0) / delta
+    return lib.where(side == 0, rho / delta, side), lib.where(side == 0, 1.0, 0.0) / delta
+
+
+def force(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None) -> tuple[Any, Any, Any]:
     """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `structure.LAW`."""
     k, s0, b, c, cs, rate, _ = p
     lib = al.library(rho)
     x = rho / rate
     bump = cs * lib.exp(-x * x)
-    clipped = lib.clip(rho / delta, -1.0, 1.0)
-    inside = lib.where(lib.abs(rho) < delta, 1.0, 0.0) / delta
+    clipped, inside = share(rho, delta, side)
     t = -k * (sm - s0) - b * rho - (c + bump) * clipped
     return t, -k + 0.0 * rho, -b - (c + bump) * inside + 2.0 * x / rate * bump * clipped
 
 
-def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any) -> tuple[Any, ...]:
+def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None) -> tuple[Any, ...]:
     """`dt/dp` for each of `structure.LAW` (armature does not enter `t`)."""
     k, s0, _, _, cs, rate, _ = p
     lib = al.library(rho)
     x = rho / rate
     e = lib.exp(-x * x)
-    clipped = lib.clip(rho / delta, -1.0, 1.0)
+    clipped, _ = share(rho, delta, side)
     zero = 0.0 * rho
     return (s0 - sm, k + zero, -rho, -clipped, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, zero)
 

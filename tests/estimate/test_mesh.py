@@ -1,0 +1,83 @@
+"""The first mesh and the first motion, steps of inertias, and the seven-joint arm."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibody as cb
+from calibody.estimate.inertial import Inertia
+from calibody.estimate.mesh import first_step
+from calibody.estimate.run import Noise, Run
+from calibody.estimate.start import first_motion
+from calibody.mechanics.structure import Numbers, Structure
+
+ARM = Path(__file__).parents[2] / "benchmarks" / "arm.py"
+
+
+def hinge() -> cb.Model:
+    return cb.Model("m", bodies=[cb.Body("a", mass=1.2, com=(0.1, 0.02, -0.25), inertia=(0.03, 0.04, 0.05))], joints=[cb.Joint("h", "a", axis=(0, 1, 0))])
+
+
+def recording(frequency: float, period: float, seconds: float = 10.0, sd: float = 1e-3) -> cb.Recording:
+    t = np.arange(0.0, seconds, period)
+    y = np.sin(2 * np.pi * frequency * t) + sd * np.random.default_rng(0).normal(size=len(t))
+    return cb.Recording("r", (cb.Observation("joint.h.angle", t, y, sd),))
+
+
+def noise() -> Noise:
+    return Noise({"joint.h.angle": 1e-3}, frozenset(), {})
+
+
+@pytest.mark.parametrize(
+    ("frequency", "period", "seconds", "h"),
+    [
+        (1.0, 1e-3, 10.0, 8e-3),  # ten nodes per period of 10 Hz, in powers of two of the sampling period
+        (15.0, 1e-3, 10.0, 2e-3),  # a low-pass leaves no more than the noise from 40 Hz on
+        (1.0, 1e-2, 10.0, 1e-2),  # a coarser mesh would have fewer than a thousand nodes
+        (1.0, 1e-3, 2.5, 2e-3),
+    ],
+)
+def test_the_first_mesh_follows_the_motion(frequency: float, period: float, seconds: float, h: float) -> None:
+    assert first_step([recording(frequency, period, seconds)], [noise()]) == pytest.approx(h)
+
+
+def test_the_first_motion_follows_what_is_faster_than_its_cutoff() -> None:
+    model = hinge()
+    structure = Structure.build(model, "tree")
+    run = Run(structure, recording(5.0, 1e-3), 2e-3, 1.0, noise())
+    found = first_motion(run, model, Numbers.of(structure))
+    error = found.q[0] - np.sin(2 * np.pi * 5.0 * run.times)
+    assert np.sqrt(np.mean(error**2)) < 0.6e-3  # 10 Hz would leave 40e-3
+
+
+def test_inertias_go_straight_where_they_can() -> None:
+    group = Inertia.of(hinge(), "a")
+    rng = np.random.default_rng(0)
+    phi = 0.2 * rng.normal(size=10)
+    J = group.jacobian(phi, linear=True)
+    d = 0.05 * rng.normal(size=10)
+    assert group.linear(group.moved(phi, d)) == pytest.approx(group.linear(phi) + J @ d, abs=1e-9)
+    far = np.array([-3.0, *np.zeros(9)])  # a straight line would leave what is possible
+    assert group.moved(phi, far) == pytest.approx(phi + far)
+
+
+@pytest.mark.slow
+def test_a_seven_joint_arm() -> None:
+    spec = importlib.util.spec_from_file_location("arm", ARM)
+    assert spec is not None and spec.loader is not None
+    bench = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bench)
+    built = bench.arm()
+    if built is None:
+        pytest.skip("pybullet's data are not installed")
+    model, joints, friction = built
+    guess, unknowns = bench.guessed(model, joints, friction)
+    result = cb.fit(guess, bench.recorded(model, joints, 10.0), unknowns, h=8e-3)
+    assert result.converged, result.status
+    for path, true in friction.items():
+        assert result.parameters[path].value == pytest.approx(true, rel=0.05), path
+    assert len(result.determined) > 5 and all(d.terms for d in result.determined)
