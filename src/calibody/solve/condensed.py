@@ -88,13 +88,15 @@ class Refined(ABC):
         """The factor's answer for the equilibrated matrix, not refined."""
 
     def solve(self, b: np.ndarray, refined: np.ndarray | float = REFINED) -> np.ndarray:
-        """K^-1 b for a vector or for columns; `refined`: relative residual (of each column) from which it is good enough."""
+        """K^-1 b for a vector or for columns; `refined`: relative residual (of each column) from which it is good enough (1: not refined at all)."""
         if b.ndim == 1:
             return self.solve(b[:, None], refined)[:, 0]
         if not b.shape[1]:
             return b
         right = b * self.scale[:, None]
         best = self.direct(right)
+        if np.all(np.asarray(refined) >= 1.0):
+            return best * self.scale[:, None]
         enough = refined * np.abs(right).max(initial=1e-300, axis=0)
         going, x, before = np.arange(b.shape[1]), best, np.full(b.shape[1], np.inf)
         for _ in range(REFINEMENTS):

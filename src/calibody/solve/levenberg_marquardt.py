@@ -31,8 +31,8 @@ LARGEST = 1e8
 """Damping, relative likewise, at which no step is sought any more."""
 
 
-ROUGH = 1e-5
-"""Relative residual of a step's linear solution: the damping changes it by more."""
+ROUGH = 1.0
+"""The linear solution of a step is not refined: the damping changes it by more, and the gain ratio judges it."""
 
 
 @dataclass(frozen=True)

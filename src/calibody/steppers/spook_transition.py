@@ -38,8 +38,8 @@ from calibody.steppers.spook_rows import Rows, Values
 
 AXIS_NUMBERS = ("damping", "armature", "limit", "load_limit", "stribeck_rate", "lever", "slip", "limit_slope")
 """Values that act along the joints' axes only."""
-CHUNK = 200
-"""Steps at a time: some hundred kilobytes per array for a mechanism of a few bodies."""
+CHUNK = 700
+"""Steps at a time: enough that the calls into numpy do not count, few enough that both cores have some."""
 ALL_BUT_LAST = slice(0, -1)
 ALMOST = 1e-12
 """Of the mean diagonal, added to `G G'` so that dependent rows (planar loops) can be projected too."""
