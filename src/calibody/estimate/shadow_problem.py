@@ -24,7 +24,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.observed import GEOMETRY, Observed
 from calibody.estimate.run import Data, Nodes, Noise
-from calibody.estimate.unknowns import Entry
+from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kernels import workers
@@ -113,6 +113,7 @@ class Shadow(Observed[Steps, States]):
                 self.lower[k] = 0.0
         self.entries = [replace(e, lower=float(low)) for e, low in zip(self.entries, self.lower, strict=True)]
         self.transition = Transition(self.rows, runs[0].h)
+        self._last: dict[int, tuple[States, np.ndarray, tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]]] = {}
         self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
         sds = np.concatenate([list(run.noise.measured.values()) for run in runs])
         self.weight = float(np.sqrt(kappa) / np.sqrt(np.mean(sds**2)))
@@ -128,6 +129,15 @@ class Shadow(Observed[Steps, States]):
     def numbers_of(self, r: int, theta: np.ndarray) -> tuple[Model, Numbers, Values, dict[tuple[str, str], float]]:
         model, numbers, sensors = self.model_of(r, theta)
         return model, numbers, self.engine.values(self.rows, numbers, model, possible=False), sensors
+
+    def _placed(self, r: int, states: States, theta: np.ndarray) -> tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]:
+        """Numbers and kinematics, kept from the last call: a step that is accepted is linearised where it was judged."""
+        kept = self._last.get(r)
+        if kept is None or kept[0] is not states or not np.array_equal(kept[1], theta):
+            numbers = self.numbers_of(r, theta)
+            kept = states, theta.copy(), (*numbers, self.transition.place(numbers[1], numbers[2], states.q, states.v))
+            self._last[r] = kept
+        return kept[2]
 
     def _signals(self, r: int, model: Model) -> Signals:
         return Signals(*self.runs[r].drives(model))
@@ -181,10 +191,9 @@ class Shadow(Observed[Steps, States]):
         loose, dynamic, equations = [self.prior(theta)], [], []
         for r, states in enumerate(x):
             try:
-                model, numbers, values, sensors = self.numbers_of(r, theta)
+                model, _, values, sensors, p = self._placed(r, states, theta)
             except CalibodyError:
                 return np.full(1, np.inf), np.full(1, np.inf)
-            p = self.transition.place(numbers, values, states.q, states.v)
             out = self.transition.values(values, p, self._signals(r, model), states.v, states.lam)
             size = 2 * self.transition.nv
             dynamic.append(self.weight * out[:, :size].ravel())
@@ -199,8 +208,7 @@ class Shadow(Observed[Steps, States]):
         n, size = self.width, 2 * self.transition.nv
         for r, states in enumerate(x):
             run = self.runs[r]
-            model, numbers, values, sensors = self.numbers_of(r, theta)
-            p = self.transition.place(numbers, values, states.q, states.v)
+            model, _, values, sensors, p = self._placed(r, states, theta)
             outside = self._signals(r, model)
             b = self.transition.blocks(values, p, outside, states.v, states.lam)
             t = self._by_parameters(r, theta, states, values, p, outside, b.value)
@@ -255,8 +263,7 @@ class Shadow(Observed[Steps, States]):
         return gain * (W @ value) + bias, dW @ value, gradient, gain
 
     def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
-        model, numbers, values, sensors = self.numbers_of(r, theta)
-        p = self.transition.place(numbers, values, states.q, states.v)
+        model, _, _, sensors, p = self._placed(r, states, theta)
         return [(d, self._predicted(r, p, states, model, sensors, d)[0]) for d in self.runs[r].data]
 
     def _observed(
@@ -299,7 +306,11 @@ class Shadow(Observed[Steps, States]):
             for moved_by in (step, -step):
                 moved = theta.copy()
                 moved[k] = min(max(theta[k] + moved_by, self.lower[k]), self.upper[k])
-                ends.append((moved[k], *self.numbers_of(r, moved)[:3]))
+                if all(place.path.startswith("world.gravity") for place in entry.places) and entry.group is None:
+                    tilted = self.model.replace(values_at(self.entries, moved, r)[0], check=False)
+                    ends.append((moved[k], tilted, None, values._replace(base=values.base._replace(gravity=tilted.gravity))))
+                else:
+                    ends.append((moved[k], *self.numbers_of(r, moved)[:3]))
             (high, *_, above), (low, *_, below) = ends
             if high <= low:
                 return

@@ -244,12 +244,11 @@ class Transition:
 
     def _side(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> _Side:
         """The balance and its derivatives, lam being independent."""
-        h, count = self.h, len(v_next)
-        value = self._value(values, p, outside, v, v_next, lam)
-        v = v[:-1]
+        h, count, v = self.h, len(v_next), v[:-1]
         G, N, before = p.G.first[:-1], p.N.first[:-1], p.before[:-1]
         G_rows, N_rows = p.G.at(ALL_BUT_LAST), p.N.at(ALL_BUT_LAST)
         along = self._along_axes(values, p, outside, v, v_next, lam)
+        value = self._bodies(values, p, v, v_next) - _back(G, lam) - _back(N, along)
         by_place = -G_rows.bent(lam) - N_rows.bent(along)
         by_velocity, by_next = np.zeros_like(by_place), np.zeros_like(by_place)
         I = self._inertia(values, p.R[:-1])
@@ -266,14 +265,14 @@ class Transition:
             by_next[:, x, x] += values.mass[b] * np.eye(3)
         # lam_N by displacement, velocity, next velocity and multipliers
         weight = values.damping * h + values.armature
-        turning = N_rows.along(v_next)
+        turning, turned_before = N_rows.along(v_next), N_rows.along(v)
         slope = h * self._drives(values, p, outside)[1]
-        by = [-weight[:, None] * turning + values.armature[:, None] * N_rows.along(v) + slope[:, :, None] * N]
+        by = [-weight[:, None] * turning + values.armature[:, None] * turned_before + slope[:, :, None] * N]
         by += [values.armature[:, None] * before, -weight[:, None] * N, np.zeros((count, len(weight), self.nc))]
         if self.rows.dry:
             f = self._friction(values, _dot(N, v), _dot(N, v_next), lam)
             axes = self.rows.axes
-            by[0][:, axes] += f.by_rate @ turning[:, axes] + f.by_old @ N_rows.along(v)[:, axes]
+            by[0][:, axes] += f.by_rate @ turning[:, axes] + f.by_old @ turned_before[:, axes]
             by[1][:, axes] += f.by_old @ N[:, axes]
             by[2][:, axes] += f.by_rate @ N[:, axes]
             by[3][:, axes] += f.by_lam
