@@ -10,8 +10,8 @@ from problems import DOWN_Z, FURUTA_START, furuta
 
 import calibody as cb
 from calibody.mechanics.kinematics import retract
-from calibody.steppers.spook import Spook, step_velocities
-from calibody.steppers.spook_rows import Rows
+from calibody.steppers.spook import Spook
+from calibody.steppers.spook_rows import Rows, step_velocities
 from calibody.steppers.spook_transition import Signals, Transition
 
 

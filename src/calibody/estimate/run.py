@@ -103,9 +103,13 @@ class Nodes:
         W, ahead, behind = (self.interpolation(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if channel.quantity == "rate":
-            R = observe.rate_matrix(self.K, self.h)
-            W, dW = W @ R, dW @ R
+            W, dW = self.sampled_rates(inside, W, dW)
         return sp.csr_matrix(W), sp.csr_matrix(dW)
+
+    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
+        """W and its derivative for a rate at `times`, from those for its coordinate."""
+        R = observe.rate_matrix(self.K, self.h)
+        return W @ R, dW @ R
 
     def weight(self, d: Data) -> np.ndarray:
         """What a deviation of each sample is multiplied by: its weight over the channel's sd."""

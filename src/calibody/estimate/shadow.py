@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,20 +75,16 @@ def shadow(
     return worker.fit(recordings, unknowns, theta, began)
 
 
+@dataclass(frozen=True)
 class _Worker:
-    def __init__(
-        self,
-        structure: Structure,
-        engine: Spook,
-        kappa: float,
-        h: float,
-        lifted: bool,
-        iterations: int,
-        report: Callable[[Iteration], None] | None,
-        plain: bool = False,
-    ) -> None:
-        self.plain = plain
-        self.structure, self.engine, self.kappa, self.h, self.lifted, self.iterations, self.report = structure, engine, kappa, h, lifted, iterations, report
+    structure: Structure
+    engine: Spook
+    kappa: float
+    h: float
+    lifted: bool
+    iterations: int
+    report: Callable[[Iteration], None] | None
+    plain: bool
 
     def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
         found, given, missing = noise.noises(recordings, {})
@@ -116,8 +113,7 @@ class _Worker:
         return gauss_newton.minimise(problem, x, theta, gauss_newton.Settings(iterations=self.iterations, tolerance=3e-2, feasibility=1e-6), note)
 
     def _again(self, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
-        quiet = _Worker(self.structure, self.engine, self.kappa, self.h, self.lifted, self.iterations, None)
-        return quiet.fit([recording], unknowns, theta, time.perf_counter())
+        return replace(self, report=None).fit([recording], unknowns, theta, time.perf_counter())
 
 
 def _honest(problem: Shadow, solution: Solution) -> str:

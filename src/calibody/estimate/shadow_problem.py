@@ -25,12 +25,11 @@ from calibody.estimate import observe
 from calibody.estimate.observed import GEOMETRY, Observed
 from calibody.estimate.run import Data, Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
-from calibody.mechanics import assembly, channels
+from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kernels import workers
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.point import Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
@@ -67,7 +66,7 @@ class Steps(Nodes):
         out = np.zeros(len(times), dtype=bool)
         if not len(times):
             return out
-        h = self.times[1] - self.times[0]
+        h = self.h
         node = np.round((times - self.times[0]) / h).astype(int)
         away = np.abs(times - self.times[0] - node * h)
         period = float(np.median(np.diff(times))) if len(times) > 1 else h
@@ -77,8 +76,7 @@ class Steps(Nodes):
         return out & (away <= 0.5 * min(h, period) * (1.0 + 1e-6))
 
     def interpolation(self, times: np.ndarray) -> Sparse:
-        h = self.times[1] - self.times[0]
-        place = np.clip((times - self.times[0]) / h, 0.0, self.K - 1.0)
+        place = np.clip((times - self.times[0]) / self.h, 0.0, self.K - 1.0)
         nearest = np.round(place)
         place = np.where(np.abs(place - nearest) < 1e-9 * self.K, nearest, place)  # samples at nodes depend on these alone
         left = np.minimum(np.floor(place).astype(int), self.K - 2)
@@ -87,17 +85,11 @@ class Steps(Nodes):
         W.eliminate_zeros()
         return W
 
-    def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
+    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
         """The engine's velocity is that of the step before a node; the rate at the node is the mean of two steps, taken at the nearest node."""
-        h = self.times[1] - self.times[0]
-        step, inside = 1e-3 * h, np.clip(times, self.times[0], self.times[-1])
-        W, ahead, behind = (self.interpolation(np.clip(inside + s, self.times[0], self.times[-1])) for s in (0.0, step, -step))
-        dW = sp.csr_matrix((ahead - behind) / (2.0 * step))
-        if channel.quantity != "rate":
-            return W, dW
         k = np.arange(self.K)
         mean = sp.csr_matrix((np.full(2 * self.K, 0.5), (np.tile(k, 2), np.concatenate([k, np.minimum(k + 1, self.K - 1)]))), shape=(self.K, self.K))
-        return self.interpolation(self.times[0] + h * np.round((inside - self.times[0]) / h)) @ mean, dW @ mean
+        return self.interpolation(self.times[0] + self.h * np.round((times - self.times[0]) / self.h)) @ mean, dW @ mean
 
 
 class Shadow(Observed[Steps, States]):
@@ -144,19 +136,12 @@ class Shadow(Observed[Steps, States]):
 
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         s = self.runs[r].structure
-        point = self._point(self.runs[r], motion.q, assembly.turns_along(s, numbers, motion.q))
-        return assembly.frames(s, numbers, point)
-
-    @staticmethod
-    def _point(run: Steps, q: np.ndarray, turns: np.ndarray) -> Point:
-        empty = np.zeros((0, run.K - 1))
-        return Point(q, np.zeros((run.structure.nc, run.K)), empty, empty, run.h, 1.0, turns)
+        return assembly.frames_at(s, numbers, motion.q, assembly.turns_along(s, numbers, motion.q))
 
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         run = self.runs[r]
         s = run.structure
-        model, numbers, values, _ = self.numbers_of(r, theta)
-        p = self.transition.place(numbers, values, states.q, states.v)
+        model, numbers, values, _, p = self._placed(r, states, theta)
         lam = self.transition.eliminated(values, p, states.v) if states.lam is None else states.lam
         reactions = np.zeros((s.nc, run.K))
         reactions[:, :-1] = lam[1:, s.nc :].T / run.h  # node k carries the impulse of the step that begins there

@@ -43,14 +43,19 @@ class Frames:
 
 
 def frames(structure: Structure, numbers: Numbers, point: Point) -> Frames:
+    return frames_at(structure, numbers, point.q, point.turns)
+
+
+def frames_at(structure: Structure, numbers: Numbers, q: np.ndarray, turns: np.ndarray | None) -> Frames:
+    """`turns` as of `turns_along`; `tree` needs none."""
     geometry = Geometry.of(structure, numbers)
-    H = poses(structure, geometry, point.q)
+    H = poses(structure, geometry, q)
     T = twists(structure, geometry, H)
     if structure.coordinates == TREE:
-        empty = np.zeros((6, 0, point.q.shape[1]))
-        return Frames(H, T, point.q[structure.scalar_positions], empty, empty)
-    assert point.turns is not None
-    return Frames(H, T, *measured(plan_of(structure), numbers, H, point.turns))
+        empty = np.zeros((6, 0, q.shape[1]))
+        return Frames(H, T, q[structure.scalar_positions], empty, empty)
+    assert turns is not None
+    return Frames(H, T, *measured(plan_of(structure), numbers, H, turns))
 
 
 def measured(plan: Plan, numbers: Numbers, H: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

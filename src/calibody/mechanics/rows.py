@@ -12,6 +12,7 @@ the force `G'lam`. Of rows whose force does not turn (points, directions, hinges
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -154,42 +155,43 @@ def _broadcast(block: tuple, K: int) -> np.ndarray:
     return np.array([[np.broadcast_to(x, (K,)) for x in row] for row in block])
 
 
+def _pairs(structure: Structure, f: Frames, kind: str, data: np.ndarray) -> Iterator[tuple[tuple[int, int], al.Pose, al.Pose, np.ndarray]]:
+    """Of all constraint elements of a kind: their links, the poses of these, and their numbers."""
+    a, b, _ = plan_of(structure).rows_by_kind[kind]
+    for e, links in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+        yield links, f.pose(links[0]), f.pose(links[1]), data[:, e]
+
+
 def _points(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    a, b, _ = plan_of(structure).rows_by_kind["point"]
     out, K = [], f.H.shape[3]
-    for e in range(len(a)):
-        Ha, Hb, data = f.pose(a[e]), f.pose(b[e]), numbers.point[:, e]
+    for links, Ha, Hb, data in _pairs(structure, f, "point", numbers.point):
         rows, value = _broadcast(constraint.point_rows(Ha, Hb, data), K).reshape(3, 2, 6, K), constraint.point_value(Ha, Hb, data)
         for i in range(3):
             by = {(k, k): _broadcast(turned, K) for k, turned in enumerate(constraint.point_turned(Ha, Hb, data, np.eye(3)[i]))}
-            out.append(_Wrench(value[i], (int(a[e]), int(b[e])), rows[i], by))
+            out.append(_Wrench(value[i], links, rows[i], by))
     return out
 
 
 def _perpendiculars(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    a, b, _ = plan_of(structure).rows_by_kind["perpendicular"]
     out, K = [], f.H.shape[3]
-    for e in range(len(a)):
-        Ha, Hb, data = f.pose(a[e]), f.pose(b[e]), numbers.perpendicular[:, e]
+    for links, Ha, Hb, data in _pairs(structure, f, "perpendicular", numbers.perpendicular):
         on, by = np.zeros((2, 6, K)), {}
         torque = np.stack(constraint.perpendicular_row(Ha, Hb, data))
         on[0, :3], on[1, :3] = torque, -torque
         for m, turned in enumerate(constraint.perpendicular_turned(Ha, Hb, data, 1.0)):
             block = _broadcast(turned, K)
             by[0, m], by[1, m] = block, -block
-        out.append(_Wrench(constraint.perpendicular_value(Ha, Hb, data), (int(a[e]), int(b[e])), on, by))
+        out.append(_Wrench(constraint.perpendicular_value(Ha, Hb, data), links, on, by))
     return out
 
 
 def _inlines(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    a, b, _ = plan_of(structure).rows_by_kind["inline"]
     out, K = [], f.H.shape[3]
-    for e in range(len(a)):
-        Ha, Hb, data = f.pose(a[e]), f.pose(b[e]), numbers.inline[:, e]
+    for links, Ha, Hb, data in _pairs(structure, f, "inline", numbers.inline):
         wrench = np.stack(constraint.inline_row(Ha, Hb, data))
         point, direction = al.point(Hb, tuple(data[6:])), al.direction(Ha, tuple(data[3:6]))  # type: ignore[arg-type]
         by_point, by_direction = constraint.line_wrench_turned(point, direction, 1.0)
-        out.append(_between(constraint.inline_value(Ha, Hb, data), (int(a[e]), int(b[e])), wrench, _broadcast(by_direction, K), _broadcast(by_point, K)))
+        out.append(_between(constraint.inline_value(Ha, Hb, data), links, wrench, _broadcast(by_direction, K), _broadcast(by_point, K)))
     return out
 
 

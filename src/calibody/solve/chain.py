@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from calibody.errors import CalibodyError
-from calibody.solve.condensed import Refined, Sparse
+from calibody.solve.condensed import Refined, Sparse, singular
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class ChainFactor(Refined):
                 A = after[k - 1]
                 blocks[k] -= A @ self.carried[k - 1, self.outer] @ A.T
             if not self._factored(k, blocks[k]):
-                raise CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+                raise singular()
             if k < K - 1:
                 self.carried[k] = self._inverse(k, unit)
 

@@ -72,6 +72,10 @@ class Linearisation:
         return Factor(self, damping)
 
 
+def singular() -> CalibodyError:
+    return CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+
+
 class Refined(ABC):
     """A factored matrix, equilibrated as `scale`; `solve` refines with the matrix itself."""
 
@@ -257,7 +261,7 @@ class _Sparse:
                 return
             except RuntimeError:
                 continue
-        raise CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+        raise singular()
 
     @property
     def log_determinant(self) -> float:

@@ -7,7 +7,7 @@ step much, the parameters are damped (Levenberg-Marquardt in their declared scal
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,11 @@ class Solution:
         return self.status == "converged"
 
 
+def exhausted(history: Sequence[Iteration]) -> str:
+    """The sentence of an iteration that came to its limit."""
+    return f"stopped after {len(history)} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
+
+
 @one_thread
 def minimise(
     problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings | None = None, report: Callable[[Iteration], None] | None = None
@@ -155,8 +160,7 @@ def minimise(
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
-    sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
-    return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
+    return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
 
 
 def _violation(lin: Linearisation | Chain) -> float:

@@ -21,16 +21,14 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.solve.condensed import Step, step
-from calibody.solve.gauss_newton import AbstractProblem, Iteration, Solution
+from calibody.solve.condensed import Step, singular, step
+from calibody.solve.gauss_newton import AbstractProblem, Iteration, Solution, exhausted
 from calibody.solve.threads import one_thread
 
 FIRST = 1e-6
 """First damping, relative to the (largest) diagonal of J'J."""
 LARGEST = 1e8
 """Damping, relative likewise, at which no step is sought any more."""
-
-
 ROUGH = 1.0
 """The linear solution of a step is not refined: the damping changes it by more, and the gain ratio judges it."""
 
@@ -81,7 +79,7 @@ def minimise(
             if rho <= 0.0:
                 alpha, factor = alpha * factor, factor * 2.0
         if taken is None:
-            raise CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+            raise singular()
         change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
         if rho <= 0.0:
             small = expected <= 10.0 * settings.gain * cost
@@ -97,5 +95,4 @@ def minimise(
         alpha *= max(1.0 / 3.0, 1.0 - (2.0 * rho - 1.0) ** 3)
         if (change < settings.tolerance and expected < 1e-3 * cost) or expected < settings.gain * cost:
             return Solution(x, theta, "converged", 0.5 * after, history, taken)
-    sentence = f"stopped after {settings.iterations} iterations without converging; the last step still moved the parameters by {history[-1].change:.2g} sd."
-    return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
+    return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)

@@ -16,12 +16,11 @@ from calibody.errors import SimulationError
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
 from calibody.model import Model
-from calibody.spatial import algebra as al
 from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 from calibody.steppers.motion import Motion
 from calibody.steppers.spook_inverse import Forces
-from calibody.steppers.spook_rows import Rows, Values, moving
+from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 from calibody.steppers.step import PIECE, piece
 
 
@@ -128,20 +127,6 @@ class Spook(AbstractStepper):
         unexplained = np.asarray(wrench).T.reshape(len(units), 6, -1)
         owners = tuple(d.joint for d in rows.dry for _ in d.axes)
         return Forces(unexplained, np.asarray(reactions).T, np.asarray(friction).T, tuple(structure.units[i].body.name for i in units), owners)
-
-
-def step_velocities(structure: Structure, values: Values, q: np.ndarray, h: float) -> np.ndarray:
-    """(nv, K - 1): the velocities that take the stepper from node to node: of the centres of mass, and `log(R_(k+1) R_k')/h`."""
-    out = np.zeros((structure.nv, q.shape[1] - 1))
-    for k, i in enumerate(moving(structure)):
-        at, to = int(structure.q_start[i]), int(structure.v_start[i])
-        e = tuple(q[at + 3 + j] for j in range(4))
-        centre = q[at : at + 3] + np.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com[:, k, None])))  # type: ignore[arg-type]
-        out[to : to + 3] = np.diff(centre, axis=1) / h
-        before, after = (tuple(x[nodes] for x in e) for nodes in (slice(0, -1), slice(1, None)))
-        turn = al.quaternion_product(after, al.quaternion_conjugate(before))  # type: ignore[arg-type]
-        out[to + 3 : to + 6] = np.stack(al.quaternion_log(turn)) / h
-    return out
 
 
 def velocities(structure: Structure, numbers: Numbers, values: Values, start: Start) -> np.ndarray:

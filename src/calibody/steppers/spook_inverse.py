@@ -77,7 +77,7 @@ def node_forces(step: Step, values: Values, q_before: Any, q: Any, s: Any, v: An
     p = step.pieces(values, q, v, s, u, applied)
     rate = step.pieces(values, q_before, v, s, u, applied).axes @ v
     A, lam_A = free_impulses(step, values, p, v, v_next, rate, h)
-    Y, S = step.regularisation(values, h)
+    Y, S = values.regularisation(h)
     G, g = p.node.G[r.loaded], p.node.g[r.loaded]
     lam_c = -(G @ v_next + Y[r.loaded] * (4.0 / h * g - G @ v)) / S[r.loaded]
     lam = jnp.zeros(step.structure.nc).at[r.holonomic].set(lam_A[: len(r.holonomic)]).at[r.loaded].set(lam_c)

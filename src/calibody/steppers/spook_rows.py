@@ -27,6 +27,7 @@ from calibody.mechanics.elements import body
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, Numbers, Structure
 from calibody.model import Model
+from calibody.spatial import algebra as al
 from calibody.steppers import step
 
 # Smallest principal moment relative to the largest that can still be inverted without losing half the digits.
@@ -158,6 +159,12 @@ class Values(NamedTuple):
     limit_slope: Any
     """L [kg, kg m^2] of every dry joint."""
 
+    def regularisation(self, h: Any) -> tuple[Any, Any]:
+        """Y and S of the constraint rows (`spook_step`)."""
+        eps, tau = self.softness
+        Y = 1.0 / (1.0 + 4.0 * tau / h)
+        return Y, 4.0 / (h * h) * eps * Y
+
     @classmethod
     def of(cls, rows: Rows, numbers: Numbers, model: Model, softness: np.ndarray, slip: float, limit_slope: float, possible: bool = True) -> Values:
         """`possible`: the step is to be taken, so that all inertias must be invertible; otherwise `inverse` is zero."""
@@ -212,3 +219,17 @@ def body_numbers(structure: Structure, numbers: Numbers, possible: bool) -> tupl
                 'and stepper="spook" turns every body by its own inertia; give it a small one, or use stepper="variational".'
             )
     return mass, com, inertia
+
+
+def step_velocities(structure: Structure, values: Values, q: np.ndarray, h: float) -> np.ndarray:
+    """(nv, K - 1): the velocities that take the stepper from node to node: of the centres of mass, and `log(R_(k+1) R_k')/h`."""
+    out = np.zeros((structure.nv, q.shape[1] - 1))
+    for k, i in enumerate(moving(structure)):
+        at, to = int(structure.q_start[i]), int(structure.v_start[i])
+        e = tuple(q[at + 3 + j] for j in range(4))
+        centre = q[at : at + 3] + np.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com[:, k, None])))  # type: ignore[arg-type]
+        out[to : to + 3] = np.diff(centre, axis=1) / h
+        before, after = (tuple(x[nodes] for x in e) for nodes in (slice(0, -1), slice(1, None)))
+        turn = al.quaternion_product(after, al.quaternion_conjugate(before))  # type: ignore[arg-type]
+        out[to + 3 : to + 6] = np.stack(al.quaternion_log(turn)) / h
+    return out

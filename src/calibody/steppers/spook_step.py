@@ -202,12 +202,6 @@ class Step:
         linear, angular = split[..., :3] / values.mass[:, None], jnp.einsum("rki,kim->rkm", split[..., 3:], inverse)
         return jnp.concatenate([linear, angular], axis=2).reshape(rows.shape)
 
-    def regularisation(self, values: Values, h: Any) -> tuple[Any, Any]:
-        """Y and S of the constraint rows."""
-        eps, tau = values.softness
-        Y = 1.0 / (1.0 + 4.0 * tau / h)
-        return Y, 4.0 / (h * h) * eps * Y
-
     def free_rows(self, values: Values, p: Pieces, v: Any, rate: Any, h: Any) -> tuple[Any, Any, Any]:
         """A, the diagonal of `S_A^-1`, and `S_A^-1 a` (finite for coefficients that are zero). `rate` is `N v` with the axes of the step before.
 
@@ -215,7 +209,7 @@ class Step:
         of a slide on a turning body and of a ball move under the velocity, so there the rate is remembered.
         """
         r = self.rows
-        Y, S = self.regularisation(values, h)
+        Y, S = values.regularisation(h)
         G, g = p.node.G[r.holonomic], p.node.g[r.holonomic]
         viscous, shaft = p.axes[r.viscous], p.axes[r.shaft]
         J = values.armature[r.shaft]
@@ -241,7 +235,7 @@ class Step:
         if not r.dry:
             MJ = self.over_mass(values, p.R, A)
             return Problem(A @ MJ.T + jnp.diag(S_A), A @ v0 - a, v0, A, MJ)
-        Y, S = self.regularisation(values, h)
+        Y, S = values.regularisation(h)
         G, g, Y, S = p.node.G[r.loaded], p.node.g[r.loaded], Y[r.loaded], S[r.loaded]
         N = p.axes[r.axes]
         J = jnp.concatenate([A, G, -G, N, -N])

@@ -30,11 +30,10 @@ from calibody.mechanics import assembly, rows as two_body
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import law
 from calibody.mechanics.kernels import workers
-from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import LAW, Numbers, Structure
 from calibody.spatial import algebra as al
-from calibody.steppers.spook_rows import Rows, Values
+from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 
 AXIS_NUMBERS = ("damping", "armature", "limit", "load_limit", "stribeck_rate", "lever", "slip", "limit_slope")
 """Values that act along the joints' axes only."""
@@ -130,37 +129,31 @@ class Transition:
 
     @cached_property
     def units(self) -> np.ndarray:
-        return np.array([i for i, u in enumerate(self.structure.units) if u.kind == "free"], dtype=np.int64)
+        return moving(self.structure)
 
     # -- configurations ----------------------------------------------------------------------------------------------------------------
 
     def place(self, numbers: Numbers, values: Values, q: np.ndarray, v: np.ndarray) -> Place:
         """q (nq, K), v (K, nv)."""
-        s, K, n = self.structure, q.shape[1], len(self.units)
+        s, K = self.structure, q.shape[1]
         f, centres = self._frames(numbers, values, q, assembly.turns_along(s, numbers, q))
         N = two_body.axis_rows(s, numbers, f, centres)
-        x = centres[:, self.units].transpose(2, 1, 0)
-        w, turn = np.zeros((K - 1, n, 6)), np.zeros((K - 1, n, 3))
-        for k, at in enumerate(s.q_start[self.units]):
-            e = tuple(q[at + 3 + i] for i in range(4))
-            first, second = (tuple(c[nodes] for c in e) for nodes in (slice(0, -1), slice(1, None)))
-            turn[:, k] = np.stack(al.quaternion_log(al.quaternion_product(second, al.quaternion_conjugate(first))), axis=1)  # type: ignore[arg-type]
-        w[:, :, :3], w[:, :, 3:] = np.diff(x, axis=0) / self.h, turn / self.h
+        w = step_velocities(s, values, q, self.h).T
+        turn = self.h * w.reshape(K - 1, -1, 6)[:, :, 3:]
         before = N.first
         if not self.rows.hinge[self.rows.shaft].all():
             earlier = self._earlier(values, q, v)
             before = two_body.axis_rows(s, numbers, *self._frames(numbers, values, earlier, np.zeros_like(f.s))).first
         G = two_body.constraint_rows(s, numbers, f, centres)
-        return Place(f, f.H[:, :3, self.units].transpose(3, 2, 0, 1), values.com, G, N, w.reshape(K - 1, -1), turn, before)
+        return Place(f, f.H[:, :3, self.units].transpose(3, 2, 0, 1), values.com, G, N, w, turn, before)
 
     def _frames(self, numbers: Numbers, values: Values, q: np.ndarray, turns: np.ndarray) -> tuple[Frames, np.ndarray]:
         """And the centres of mass of all links, (3, links, K)."""
         s = self.structure
-        geometry = Geometry.of(s, numbers)
-        H = poses(s, geometry, q)
+        f = assembly.frames_at(s, numbers, q, turns)
         local = np.zeros((3, s.n + 1))
         local[:, self.units] = values.com
-        return Frames(H, twists(s, geometry, H), *assembly.measured(plan_of(s), numbers, H, turns)), np.einsum("ijlk,jl->ilk", H[:, :3], local) + H[:, 3]
+        return f, np.einsum("ijlk,jl->ilk", f.H[:, :3], local) + f.H[:, 3]
 
     def _earlier(self, values: Values, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """One step back along v: a shaft's rate is that of the axes of the step before (`spook_step.free_rows`)."""
@@ -181,15 +174,9 @@ class Transition:
         """(..., bodies, 3, 3): R J R'"""
         return R @ values.inertia.transpose(2, 0, 1) @ R.swapaxes(-1, -2)
 
-    def _regularisation(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
-        """Y and S of the constraint rows (`spook_step`)."""
-        eps, tau = values.softness
-        Y = 1.0 / (1.0 + 4.0 * tau / self.h)
-        return Y, 4.0 / (self.h * self.h) * eps * Y
-
     def stiffness(self, values: Values) -> np.ndarray:
         """(nc,): 1/S, what a velocity across a joint is answered with [kg, kg m^2]."""
-        return 1.0 / self._regularisation(values)[1]
+        return 1.0 / values.regularisation(self.h)[1]
 
     def _drives(self, values: Values, p: Place, outside: Signals) -> tuple[np.ndarray, np.ndarray]:
         """(K - 1, axis rows) what drives and springs of the coordinates exert, and its slope with the coordinate."""
@@ -208,14 +195,16 @@ class Transition:
 
     def _multipliers(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray) -> np.ndarray:
         """(K - 1, nc): lam of the eliminated form."""
-        Y, S = self._regularisation(values)
+        Y, S = values.regularisation(self.h)
         G = p.G.first[:-1]
         return -(_dot(G, v_next) - Y * (_dot(G, v[:-1]) - 4.0 / self.h * p.G.value[:-1])) / S
 
     def _value(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """(K - 1, nv): the balance."""
-        along = self._along_axes(values, p, outside, v[:-1], v_next, lam)
-        return self._bodies(values, p, v[:-1], v_next) - _back(p.G.first[:-1], lam) - _back(p.N.first[:-1], along)
+        return self._balance(values, p, v[:-1], v_next, lam, self._along_axes(values, p, outside, v[:-1], v_next, lam))
+
+    def _balance(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray, along: np.ndarray) -> np.ndarray:
+        return self._bodies(values, p, v, v_next) - _back(p.G.first[:-1], lam) - _back(p.N.first[:-1], along)
 
     def _bodies(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray) -> np.ndarray:
         """`M (v+ - v) - h (weight + f_gyro)`: linear in masses and inertias, and in gravity."""
@@ -248,7 +237,7 @@ class Transition:
         G, N, before = p.G.first[:-1], p.N.first[:-1], p.before[:-1]
         G_rows, N_rows = p.G.at(ALL_BUT_LAST), p.N.at(ALL_BUT_LAST)
         along = self._along_axes(values, p, outside, v, v_next, lam)
-        value = self._bodies(values, p, v, v_next) - _back(G, lam) - _back(N, along)
+        value = self._balance(values, p, v, v_next, lam, along)
         by_place = -G_rows.bent(lam) - N_rows.bent(along)
         by_velocity, by_next = np.zeros_like(by_place), np.zeros_like(by_place)
         I = self._inertia(values, p.R[:-1])
@@ -283,7 +272,7 @@ class Transition:
 
     def values(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> np.ndarray:
         """(K, rows); `lam` (K, 2 nc) lifted, None eliminated."""
-        _, S = self._regularisation(values)
+        _, S = values.regularisation(self.h)
         nexts = (v[1:], p.w)
         lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, : self.nc], lam[1:, self.nc :]]
         parts = [self._value(values, p, outside, v, n, own) for n, own in zip(nexts, lams, strict=True)]
@@ -312,7 +301,7 @@ class Transition:
     def _chunk(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None, out: Blocks) -> None:
         """The blocks of the steps between the states given, into `out`."""
         nv, nc = self.nv, self.nc
-        Y, S = self._regularisation(values)
+        Y, S = values.regularisation(self.h)
         nexts = (v[1:], p.w)
         lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, :nc], lam[1:, nc:]]
         G, rows = p.G.first[:-1], p.G.at(ALL_BUT_LAST)
@@ -413,7 +402,7 @@ class Transition:
     def _first(self, values: Values, p: Place, v: np.ndarray, lam: np.ndarray | None) -> Blocks:
         """Of the first state, in displacements of centres."""
         nv, nc, G = self.nv, self.nc, p.G.first[0]
-        _, S = self._regularisation(values)
+        _, S = values.regularisation(self.h)
         M, (d, by_d) = self._mass(values, p), self._away(p, v)
         if lam is None:
             M = M + G.T @ (G / S[:, None])
