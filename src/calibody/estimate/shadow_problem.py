@@ -27,7 +27,6 @@ from calibody.estimate.run import Data, Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.kernels import workers
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers, Structure
@@ -192,16 +191,18 @@ class Shadow(Observed[Steps, States]):
         residuals, equations = [], []
         n, size = self.width, 2 * self.transition.nv
         for r, states in enumerate(x):
-            run = self.runs[r]
             model, _, values, sensors, p = self._placed(r, states, theta)
             outside = self._signals(r, model)
             b = self.transition.blocks(values, p, outside, states.v, states.lam)
             t = self._by_parameters(r, theta, states, values, p, outside, b.value)
-            before, after = np.zeros((run.K, b.value.shape[1], n)), np.concatenate([b.after, b.by_multipliers], axis=2)
-            before[:, :, : b.before.shape[2]] = b.before
-            w = self.weight
-            residuals.append(ChainRows(w * b.value[:, :size], w * before[:, :size], w * after[:, :size], w * t[:, :size]))
-            equations.append(ChainRows(b.value[:, size:], before[:, size:], after[:, size:], t[:, size:]))
+            before, after = b.before, b.after
+            if self.lifted:
+                before, after = np.concatenate([before, np.zeros_like(b.by_multipliers)], axis=2), np.concatenate([after, b.by_multipliers], axis=2)
+            rows = b.value, before, after, t
+            for a in rows:
+                a[:, :size] *= self.weight
+            residuals.append(ChainRows(*(a[:, :size] for a in rows)))
+            equations.append(ChainRows(*(a[:, size:] for a in rows)))
             f, fx, ft = self._observed(r, theta, p, states, model, sensors)
             loose.append(f)
             loose_x.append(fx)
@@ -273,42 +274,42 @@ class Shadow(Observed[Steps, States]):
     def _by_parameters(self, r: int, theta: np.ndarray, states: States, values: Values, p: Place, outside: Signals, value: np.ndarray) -> np.ndarray:
         """(K, rows, parameters): differences of the residuals; of the forces alone where the parameter places nothing."""
         out = np.zeros((*value.shape, len(self.entries)))
-
-        def fill(k: int) -> None:
-            entry = self.entries[k]
+        ends: dict[int, tuple[Values, Values, float]] = {}
+        for k, entry in enumerate(self.entries):
             if entry.run not in (None, r) or (entry.places and all(place.sensor is not None for place in entry.places)):
-                return
+                continue
             step = DIFFERENCE * entry.scale
             if _linear(entry):
                 low = max(-step, min(self.lower[k] - theta[k], 0.0))  # a friction below zero means nothing
-                above, below = (self._moved(k, theta, values, t) for t in (step, low))
-                out[:, :, k] = self.transition.change(above, below, p, outside, states.v, states.lam) / (step - low)
-                return
+                ends[k] = self._moved(k, theta, values, step), self._moved(k, theta, values, low), step - low
+                continue
             places = entry.group is not None or any(f".{g}" in place.path for g in GEOMETRY for place in entry.places)
             late = any(place.path.startswith("actuator.") and place.path.endswith(".delay") for place in entry.places)
             step = 0.1 * self.runs[r].h if late else step
-            ends = []
-            for moved_by in (step, -step):
-                moved = theta.copy()
-                moved[k] = min(max(theta[k] + moved_by, self.lower[k]), self.upper[k])
-                if all(place.path.startswith("world.gravity") for place in entry.places) and entry.group is None:
-                    tilted = self.model.replace(values_at(self.entries, moved, r)[0], check=False)
-                    ends.append((moved[k], tilted, None, values._replace(base=values.base._replace(gravity=tilted.gravity))))
-                else:
-                    ends.append((moved[k], *self.numbers_of(r, moved)[:3]))
-            (high, *_, above), (low, *_, below) = ends
-            if high <= low:
-                return
+            moved = np.stack([theta, theta])
+            moved[:, k] = np.clip([theta[k] + step, theta[k] - step], self.lower[k], self.upper[k])
+            width = float(moved[0, k] - moved[1, k])
+            if width <= 0.0:
+                continue
+            if all(place.path.startswith("world.gravity") for place in entry.places) and entry.group is None:
+                tilted = (self.model.replace(values_at(self.entries, x, r)[0], check=False).gravity for x in moved)
+                high, low = (values._replace(base=values.base._replace(gravity=g)) for g in tilted)
+                ends[k] = high, low, width
+                continue
+            both = [self.numbers_of(r, x)[:3] for x in moved]
             if places or late:
-                both = []
-                for _, model, numbers, new in ends:
-                    at = self.transition.place(numbers, new, states.q, states.v) if places else p
-                    both.append(self.transition.values(new, at, self._signals(r, model), states.v, states.lam))
-                out[:, :, k] = (both[0] - both[1]) / (high - low)
+                high, low = (
+                    self.transition.values(
+                        new, self.transition.place(numbers, new, states.q, states.v) if places else p, self._signals(r, model), states.v, states.lam
+                    )
+                    for model, numbers, new in both
+                )
+                out[:, :, k] = (high - low) / width
             else:
-                out[:, :, k] = self.transition.change(above, below, p, outside, states.v, states.lam) / (high - low)
-
-        list(workers().map(fill, range(len(self.entries))))
+                ends[k] = both[0][2], both[1][2], width
+        changes = self.transition.change([(high, low) for high, low, _ in ends.values()], p, outside, states.v, states.lam)
+        for (k, (_, _, width)), change in zip(ends.items(), changes, strict=True):
+            out[:, :, k] = change / width
         return out
 
     def _moved(self, k: int, theta: np.ndarray, values: Values, step: float) -> Values:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from calibody.errors import CalibodyError
 from calibody.solve.condensed import Refined, Sparse, singular
@@ -98,13 +98,27 @@ class Chain:
     def Ct(self) -> np.ndarray:
         return self.equations.by_theta.reshape(self.equations.value.size, self.equations.by_theta.shape[2])
 
-    @property
+    @cached_property
+    def gram(self) -> tuple[np.ndarray, np.ndarray]:
+        """`Fx'Fx`: its blocks on the diagonal (K, n, n), and below it by the outer unknowns, (K - 1, n, n - inner)."""
+        R, n, outer = self.residuals, self.residuals.after.shape[2], self.residuals.after.shape[2] - self.inner
+        after, before = R.after.swapaxes(1, 2), R.before[1:]
+        own, next_ = after @ R.after, after[1:] @ before[:, :, :outer]
+        own[:-1] += before.swapaxes(1, 2) @ before
+        loose = (self.loose_x.T @ self.loose_x).tocoo()  # each depends on outer unknowns of one state or of two neighbours
+        row, column = np.divmod(loose.row, n), np.divmod(loose.col, n)
+        same, later = row[0] == column[0], row[0] == column[0] + 1
+        if np.any(np.abs(row[0] - column[0]) > 1) or np.any(column[1][later] >= outer):
+            raise CalibodyError("A residual of a chain depends on states that are not neighbours; use a sparse linearisation.")
+        own[row[0][same], row[1][same], column[1][same]] += loose.data[same]
+        next_[column[0][later], row[1][later], column[1][later]] += loose.data[later]
+        return own, next_
+
+    @cached_property
     def diagonal(self) -> np.ndarray:
         """Of `Fx'Fx`."""
-        R = self.residuals
-        out = np.einsum("kri,kri->ki", R.after, R.after)
-        out[:-1] += np.einsum("kri,kri->ki", R.before[1:], R.before[1:])
-        return out.ravel() + np.asarray(self.loose_x.multiply(self.loose_x).sum(axis=0)).ravel()
+        own, _ = self.gram
+        return np.diagonal(own, axis1=1, axis2=2).ravel()
 
     def size(self, theta: np.ndarray) -> float:
         """The equations are in units in which 1 is of the size of their terms."""
@@ -118,86 +132,48 @@ class Chain:
 class ChainFactor(Refined):
     """The matrix of the states (and equations), equilibrated and factored.
 
-    Block-tridiagonal, a block being one state in the order (its equations, its inner unknowns, the others: `outer`). With `A_k` the rows of the state k + 1
-    by the outer unknowns of the state k, forward elimination is
-
-        S_k = D_k - A_(k-1) X_(k-1) A_(k-1)',     X_k = the outer part of S_k^-1
-
-    one factorisation per state (LU with pivoting; Cholesky without equations), after which all right-hand sides go through together.
+    Block-tridiagonal, a block being one state in the order (its equations, its inner unknowns, the others: `outer`): Cholesky without equations, which finds
+    out whether the matrix is positive definite to rounding; else LU with pivoting.
     """
 
     def __init__(self, chain: Chain, damping: np.ndarray | float) -> None:
-        R, E = chain.residuals, chain.equations
-        K, n, c, inner = R.after.shape[0], R.after.shape[2], E.value.shape[1], chain.inner
+        E = chain.equations
+        K, c, n = *E.value.shape, E.after.shape[2]
         self.K, self.size, self.rows, self.n = K, n, c, K * n
         self.chain, self.damping = chain, np.broadcast_to(damping, (self.n,))
-        outer, m = n - inner, n + c
-        self.parts = [(slice(0, outer), slice(c + inner, m)), (slice(outer, n), slice(c, c + inner))]
+        outer, m = n - chain.inner, n + c
+        self.parts = [(slice(0, outer), slice(m - outer, m)), (slice(outer, n), slice(c, m - outer))]
         """Of the unknowns of a state, where they stand in its block; its equations come first."""
         S = 1.0 / np.sqrt(np.maximum(chain.diagonal + self.damping, 1e-300)).reshape(K, n)
         T = np.maximum(np.abs(E.after * S[:, None, :]).max(axis=2, initial=0.0), 1e-300)
         T[1:] = 1.0 / np.maximum(T[1:], np.abs(E.before[1:] * S[:-1, None, :]).max(axis=2, initial=0.0))
         T[0] = 1.0 / T[0]
         self.scale = np.concatenate([S.ravel(), T.ravel()])
-        own = R.after.swapaxes(1, 2) @ R.after
-        own[:-1] += R.before[1:].swapaxes(1, 2) @ R.before[1:]
-        own[:, np.arange(n), np.arange(n)] += self.damping.reshape(K, n)
-        next_ = R.after[1:].swapaxes(1, 2) @ R.before[1:, :, :outer]
-        own, next_ = self._with_loose(own, next_, outer)
-        blocks, after = np.zeros((K, m, m)), np.zeros((K - 1, m, outer))
-        own *= S[:, :, None] * S[:, None, :]
-        next_ *= S[1:, :, None] * S[:-1, None, :outer]
+        own, next_ = chain.gram
+        own = own * S[:, :, None]
+        own *= S[:, None, :]
+        own[:, np.arange(n), np.arange(n)] += self.damping.reshape(K, n) * S * S
+        next_ = next_ * S[1:, :, None]
+        next_ *= S[:-1, None, :outer]
+        if not c:
+            self.eliminated: _Cholesky | _Pivoted = _Cholesky(*((own, next_) if not chain.inner else self._arranged(own, next_, outer)))
+            return
+        blocks, after = self._arranged(own, next_, outer)
         for mine, there in self.parts:
-            after[:, there] = next_[:, mine]
             blocks[:, :c, there] = E.after[:, :, mine] * T[:, :, None] * S[:, None, mine]
             blocks[:, there, :c] = blocks[:, :c, there].swapaxes(1, 2)
+        after[:, :c] = E.before[1:, :, :outer] * T[1:, :, None] * S[:-1, None, :outer]
+        self.eliminated = _Pivoted(blocks, after)
+
+    def _arranged(self, own: np.ndarray, next_: np.ndarray, outer: int) -> tuple[np.ndarray, np.ndarray]:
+        """In the order of a block."""
+        m = self.size + self.rows
+        blocks, after = np.zeros((self.K, m, m)), np.zeros((self.K - 1, m, outer))
+        for mine, there in self.parts:
+            after[:, there] = next_[:, mine]
             for other, where in self.parts:
                 blocks[:, there, where] = own[:, mine, other]
-        after[:, :c] = E.before[1:, :, :outer] * T[1:, :, None] * S[:-1, None, :outer]
-        self._eliminate(blocks, after)
-
-    def _with_loose(self, own: np.ndarray, next_: np.ndarray, outer: int) -> tuple[np.ndarray, np.ndarray]:
-        """The loose residuals' part; each of them depends on outer unknowns of one state or of two neighbours."""
-        gram = (self.chain.loose_x.T @ self.chain.loose_x).tocoo()
-        row, column = np.divmod(gram.row, self.size), np.divmod(gram.col, self.size)
-        same, later = row[0] == column[0], row[0] == column[0] + 1
-        if np.any(np.abs(row[0] - column[0]) > 1) or np.any(column[1][later] >= outer):
-            raise CalibodyError("A residual of a chain depends on states that are not neighbours; use a sparse linearisation.")
-        own[row[0][same], row[1][same], column[1][same]] += gram.data[same]
-        next_[column[0][later], row[1][later], column[1][later]] += gram.data[later]
-        return own, next_
-
-    def _eliminate(self, blocks: np.ndarray, after: np.ndarray) -> None:
-        K, m, outer = len(blocks), blocks.shape[1], after.shape[2]
-        self.outer, self.after = slice(m - outer, m), after
-        self.lu, self.pivots = np.empty((K, m, m)), np.empty((K, m), dtype=np.int32)
-        self.carried = np.empty((K - 1, m, outer))  # S_k^-1 [0; 1]
-        unit = np.zeros((m, outer), order="F")
-        unit[self.outer] = np.eye(outer)
-        for k in range(K):
-            if k:
-                A = after[k - 1]
-                blocks[k] -= A @ self.carried[k - 1, self.outer] @ A.T
-            if not self._factored(k, blocks[k]):
-                raise singular()
-            if k < K - 1:
-                self.carried[k] = self._inverse(k, unit)
-
-    def _factored(self, k: int, block: np.ndarray) -> bool:
-        """Cholesky without equations, which finds out whether the matrix is positive definite to rounding; else LU."""
-        if self.rows:
-            self.lu[k], self.pivots[k], info = lapack.dgetrf(block)  # pyright: ignore[reportAttributeAccessIssue]
-        else:
-            self.lu[k], info = lapack.dpotrf(block, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
-        return info == 0 and bool(np.isfinite(self.lu[k, -1, -1]))
-
-    def _inverse(self, k: int, b: np.ndarray) -> np.ndarray:
-        """S_k^-1 b"""
-        if self.rows:
-            return lapack.dgetrs(self.lu[k], self.pivots[k], b)[0]  # pyright: ignore[reportAttributeAccessIssue]
-        return lapack.dpotrs(self.lu[k], b, lower=1)[0]  # pyright: ignore[reportAttributeAccessIssue]
-
-    # -- solving ---------------------------------------------------------------------------------------------------------------------
+        return blocks, after
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """The equilibrated matrix times columns."""
@@ -212,15 +188,80 @@ class ChainFactor(Refined):
     def direct(self, b: np.ndarray) -> np.ndarray:
         K, n, c = self.K, self.size, self.rows
         columns = b.shape[1] if b.ndim == 2 else 1
-        y, states = np.empty((K, n + c, columns)), b[: self.n].reshape(K, n, columns)
-        y[:, :c] = b[self.n :].reshape(K, c, columns)
+        y, states = np.empty((K, columns, n + c)), b[: self.n].reshape(K, n, columns).swapaxes(1, 2)
+        y[:, :, :c] = b[self.n :].reshape(K, c, columns).swapaxes(1, 2)
         for mine, there in self.parts:
-            y[:, there] = states[:, mine]
+            y[:, :, there] = states[:, :, mine]
+        self.eliminated.solve(y)
+        out = np.concatenate([y[:, :, there] for _, there in self.parts], axis=2).swapaxes(1, 2)
+        return np.concatenate([out.reshape(self.n, columns), y[:, :, :c].swapaxes(1, 2).reshape(K * c, columns)]).reshape(b.shape)
+
+
+class _Cholesky:
+    """Blocks D_k and `A_k`, the rows of the block k + 1 by the last columns of the block k:
+
+        L_k L_k' = D_k - W_(k-1)'W_(k-1),     W_k = L_k^-1 A_k'
+
+    LAPACK's and BLAS's matrices are in Fortran's order, and all of these are factored in place: those of numpy, transposed.
+    """
+
+    def __init__(self, D: np.ndarray, A: np.ndarray) -> None:
+        K, m, outer = len(D), D.shape[1], A.shape[2]
+        if outer < m:
+            A = np.concatenate([np.zeros((K - 1, m, m - outer)), A], axis=2)
+        self.L, self.W, square = [], [], np.empty((m, m))
         for k in range(K):
             if k:
-                y[k] -= self.after[k - 1] @ y[k - 1, self.outer]
-            y[k] = self._inverse(k, y[k])
-        for k in range(K - 2, -1, -1):
-            y[k] -= self.carried[k] @ (self.after[k].T @ y[k + 1])
-        out = np.concatenate([y[:, there] for _, there in self.parts], axis=1)
-        return np.concatenate([out.reshape(self.n, columns), y[:, :c].reshape(K * c, columns)]).reshape(b.shape)
+                D[k] -= np.matmul(self.W[-1].T, self.W[-1], out=square)
+            L, info = lapack.dpotrf(D[k].T, lower=1, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+            if info or not np.isfinite(L[-1, -1]):
+                raise singular()
+            self.L.append(L)
+            if k < K - 1:
+                self.W.append(_triangular(L, A[k].T))
+
+    def solve(self, y: np.ndarray) -> None:
+        """In place, y (K, columns, m)."""
+        K, product = len(y), np.empty(y.shape[1:])
+        for k in range(K):
+            if k:
+                y[k] -= np.matmul(y[k - 1], self.W[k - 1], out=product)
+            _triangular(self.L[k], y[k].T)
+        for k in range(K - 1, -1, -1):
+            if k < K - 1:
+                y[k] -= np.matmul(y[k + 1], self.W[k].T, out=product)
+            _triangular(self.L[k], y[k].T, transposed=1)
+
+
+def _triangular(L: np.ndarray, b: np.ndarray, transposed: int = 0) -> np.ndarray:
+    """L^-1 b or L'^-1 b, in place."""
+    return blas.dtrsm(1.0, L, b, lower=1, trans_a=transposed, overwrite_b=1)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _Pivoted:
+    """As `_Cholesky`, for symmetric blocks that are not positive definite: `S_k = D_k - A_(k-1) X_(k-1) A_(k-1)'`, X_k the outer part of S_k^-1."""
+
+    def __init__(self, D: np.ndarray, A: np.ndarray) -> None:
+        K, m, outer = len(D), D.shape[1], A.shape[2]
+        self.A, self.outer = A, slice(m - outer, m)
+        self.lu, self.carried = [], []  # S_k^-1 [0; 1]
+        unit = np.zeros((m, outer), order="F")
+        unit[self.outer] = np.eye(outer)
+        for k in range(K):
+            if k:
+                D[k] -= A[k - 1] @ self.carried[-1][self.outer] @ A[k - 1].T
+            lu, pivots, info = lapack.dgetrf(D[k].T, overwrite_a=1)  # pyright: ignore[reportAttributeAccessIssue]
+            if info or not np.isfinite(lu[-1, -1]):
+                raise singular()
+            self.lu.append((lu, pivots))
+            if k < K - 1:
+                self.carried.append(lapack.dgetrs(lu, pivots, unit)[0])  # pyright: ignore[reportAttributeAccessIssue]
+
+    def solve(self, y: np.ndarray) -> None:
+        """In place, y (K, columns, m)."""
+        for k in range(len(y)):
+            if k:
+                y[k] -= y[k - 1][:, self.outer] @ self.A[k - 1].T
+            lapack.dgetrs(*self.lu[k], y[k].T, overwrite_b=1)  # pyright: ignore[reportAttributeAccessIssue]
+        for k in range(len(y) - 2, -1, -1):
+            y[k] -= (y[k + 1] @ self.A[k]) @ self.carried[k].T

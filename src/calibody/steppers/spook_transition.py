@@ -21,6 +21,7 @@ displaced by (displacement of the centre of mass, turn) in world axes; outside, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +30,6 @@ import numpy as np
 from calibody.mechanics import assembly, rows as two_body
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import law
-from calibody.mechanics.kernels import workers
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import LAW, Numbers, Structure
 from calibody.spatial import algebra as al
@@ -37,8 +37,8 @@ from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 
 AXIS_NUMBERS = ("damping", "armature", "limit", "load_limit", "stribeck_rate", "lever", "slip", "limit_slope")
 """Values that act along the joints' axes only."""
-CHUNK = 700
-"""Steps at a time: enough that the calls into numpy do not count, few enough that both cores have some."""
+CHUNK = 4000
+"""Steps at a time: enough that the calls into numpy do not count; it bounds the memory. (Two threads were no faster: the calls are too short.)"""
 ALL_BUT_LAST = slice(0, -1)
 ALMOST = 1e-12
 """Of the mean diagonal, added to `G G'` so that dependent rows (planar loops) can be projected too."""
@@ -99,12 +99,10 @@ class Signals:
 
 @dataclass(frozen=True)
 class _Side:
-    """Balance for one choice of the next velocity: value, derivatives by displacement, velocity, next velocity and multipliers."""
+    """Balance for one choice of the next velocity: value, derivatives by (velocity, displacement, next velocity) side by side and by multipliers."""
 
     value: np.ndarray
-    by_place: np.ndarray
-    by_velocity: np.ndarray
-    by_next: np.ndarray
+    by: np.ndarray
     by_lam: np.ndarray
 
 
@@ -199,11 +197,14 @@ class Transition:
         G = p.G.first[:-1]
         return -(_dot(G, v_next) - Y * (_dot(G, v[:-1]) - 4.0 / self.h * p.G.value[:-1])) / S
 
-    def _value(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """(K - 1, nv): the balance."""
-        return self._balance(values, p, v[:-1], v_next, lam, self._along_axes(values, p, outside, v[:-1], v_next, lam))
+    def _pairs(self, values: Values, p: Place, v: np.ndarray, lam: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Next velocity and multipliers for dp_v and for dp_q."""
+        nexts = (v[1:], p.w)
+        lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, : self.nc], lam[1:, self.nc :]]
+        return list(zip(nexts, lams, strict=True))
 
     def _balance(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """(K - 1, nv)"""
         return self._bodies(values, p, v, v_next) - _back(p.G.first[:-1], lam) - _back(p.N.first[:-1], along)
 
     def _bodies(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray) -> np.ndarray:
@@ -211,7 +212,8 @@ class Transition:
         h, out = self.h, np.zeros_like(v)
         for b in range(len(self.units)):
             x, o = slice(6 * b, 6 * b + 3), slice(6 * b + 3, 6 * b + 6)
-            out[:, x] = values.mass[b] * (v_next[:, x] - v[:, x] - h * values.base.gravity)
+            if values.mass[b]:
+                out[:, x] = values.mass[b] * (v_next[:, x] - v[:, x] - h * values.base.gravity)
             if values.inertia[:, :, b].any():
                 R = p.R[:-1, b]
                 both = np.stack([v_next[:, o] - v[:, o], v[:, o]], axis=2)
@@ -219,69 +221,68 @@ class Transition:
                 out[:, o] = momentum[:, :, 0] + h * np.cross(v[:, o], momentum[:, :, 1])
         return out
 
-    def _along_axes(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """(K - 1, axis rows): lam_N."""
+    def _along_axes(
+        self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, _Friction | None]:
+        """(K - 1, axis rows): lam_N, and the dry friction in it."""
         N, before = p.N.first[:-1], p.before[:-1]
         rate = _dot(N, v_next)
         out = -values.damping * self.h * rate - values.armature * (rate - _dot(before, v)) + self.h * self._drives(values, p, outside)[0]
-        if self.rows.dry:
-            out[:, self.rows.axes] += self._friction(values, _dot(N, v), rate, lam).impulse
-        return out
-
-    def _friction(self, values: Values, old: np.ndarray, rate: np.ndarray, lam: np.ndarray) -> _Friction:
-        return _Friction.of(self.rows, values, old, rate, lam, self.h)
+        if not self.rows.dry:
+            return out, None
+        friction = _Friction.of(self.rows, values, _dot(N, v), rate, lam, self.h)
+        out[:, self.rows.axes] += friction.impulse
+        return out, friction
 
     def _side(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> _Side:
         """The balance and its derivatives, lam being independent."""
-        h, count, v = self.h, len(v_next), v[:-1]
+        h, nv, v = self.h, self.nv, v[:-1]
+        velocity, place, next_ = (slice(k * nv, (k + 1) * nv) for k in range(3))
         G, N, before = p.G.first[:-1], p.N.first[:-1], p.before[:-1]
         G_rows, N_rows = p.G.at(ALL_BUT_LAST), p.N.at(ALL_BUT_LAST)
-        along = self._along_axes(values, p, outside, v, v_next, lam)
+        along, friction = self._along_axes(values, p, outside, v, v_next, lam)
         value = self._balance(values, p, v, v_next, lam, along)
-        by_place = -G_rows.bent(lam) - N_rows.bent(along)
-        by_velocity, by_next = np.zeros_like(by_place), np.zeros_like(by_place)
+        by = np.zeros((len(v), nv, 3 * nv))
+        by[:, :, place] -= G_rows.bent(lam)
+        by[:, :, place] -= N_rows.bent(along)
         I = self._inertia(values, p.R[:-1])
+        by_velocity, by_place, by_next = (by[:, :, part] for part in (velocity, place, next_))
         for b in range(len(self.units)):
             x, o = slice(6 * b, 6 * b + 3), slice(6 * b + 3, 6 * b + 6)
-            omega, change = v[:, o], (v_next - v)[:, o]
-            own, spin = I[:, b], _dot(I[:, b], omega)
-            cross = two_body.cross
-            turned = own @ cross(omega) - cross(spin)  # change of I omega with a turn
-            by_place[:, o, o] += own @ cross(change) - cross(_dot(own, change)) + h * cross(omega) @ turned
-            by_velocity[:, o, o] += -own + h * (cross(omega) @ own - cross(spin))
+            change, own, spin = (v_next - v)[:, o], I[:, b], two_body.cross(_dot(I[:, b], v[:, o]))
+            omega, cross = two_body.cross(v[:, o]), two_body.cross
+            turned = own @ omega - spin  # change of I omega with a turn
+            by_place[:, o, o] += own @ cross(change) - cross(_dot(own, change)) + h * omega @ turned
+            by_velocity[:, o, o] += h * (omega @ own - spin) - own
             by_next[:, o, o] += own
             by_velocity[:, x, x] -= values.mass[b] * np.eye(3)
             by_next[:, x, x] += values.mass[b] * np.eye(3)
-        # lam_N by displacement, velocity, next velocity and multipliers
-        weight = values.damping * h + values.armature
+        # lam_N likewise
+        weight, slope = (values.damping * h + values.armature)[:, None], h * self._drives(values, p, outside)[1][:, :, None]
         turning, turned_before = N_rows.along(v_next), N_rows.along(v)
-        slope = h * self._drives(values, p, outside)[1]
-        by = [-weight[:, None] * turning + values.armature[:, None] * turned_before + slope[:, :, None] * N]
-        by += [values.armature[:, None] * before, -weight[:, None] * N, np.zeros((count, len(weight), self.nc))]
-        if self.rows.dry:
-            f = self._friction(values, _dot(N, v), _dot(N, v_next), lam)
-            axes = self.rows.axes
-            by[0][:, axes] += f.by_rate @ turning[:, axes] + f.by_old @ turned_before[:, axes]
-            by[1][:, axes] += f.by_old @ N[:, axes]
-            by[2][:, axes] += f.by_rate @ N[:, axes]
-            by[3][:, axes] += f.by_lam
-        back = N.swapaxes(1, 2)
-        return _Side(value, by_place - back @ by[0], by_velocity - back @ by[1], by_next - back @ by[2], -G.swapaxes(1, 2) - back @ by[3])
+        shaft = values.armature[:, None]
+        axes = np.concatenate([shaft * before, -weight * turning + shaft * turned_before + slope * N, -weight * N], axis=2)
+        by_lam = -G.swapaxes(1, 2)
+        if friction is not None:
+            dry = self.rows.axes
+            axes[:, dry, nv:] += friction.by_rate @ np.concatenate([turning[:, dry], N[:, dry]], axis=2)
+            axes[:, dry, : 2 * nv] += friction.by_old @ np.concatenate([N[:, dry], turned_before[:, dry]], axis=2)
+            by_lam = by_lam - N[:, dry].swapaxes(1, 2) @ friction.by_lam
+        by -= N.swapaxes(1, 2) @ axes
+        return _Side(value, by, by_lam)
 
     # -- all states ------------------------------------------------------------------------------------------------------------------
 
     def values(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> np.ndarray:
         """(K, rows); `lam` (K, 2 nc) lifted, None eliminated."""
         _, S = values.regularisation(self.h)
-        nexts = (v[1:], p.w)
-        lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, : self.nc], lam[1:, self.nc :]]
-        parts = [self._value(values, p, outside, v, n, own) for n, own in zip(nexts, lams, strict=True)]
+        pairs = self._pairs(values, p, v, lam)
+        parts = [self._balance(values, p, v[:-1], n, own, self._along_axes(values, p, outside, v[:-1], n, own)[0]) for n, own in pairs]
         if lam is not None:
-            parts += [S * (own - self._multipliers(values, p, v, n)) for n, own in zip(nexts, lams, strict=True)]
+            parts += [S * (own - self._multipliers(values, p, v, n)) for n, own in pairs]
         return np.concatenate([self._first(values, p, v, lam).value[None], np.concatenate(parts, axis=1)])
 
     def blocks(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> Blocks:
-        """Works through the steps in chunks that stay in a core's cache, on all cores."""
         nv, nc, K = self.nv, self.nc, len(v)
         size, inner = (2 * nv, 0) if lam is None else (2 * nv + 2 * nc, 2 * nc)
         out = Blocks(np.zeros((K, size)), np.zeros((K, size, 2 * nv)), np.zeros((K, size, 2 * nv)), np.zeros((K, size, inner)))
@@ -289,70 +290,71 @@ class Transition:
         out.value[0], out.after[0], out.by_multipliers[0] = first.value, first.after, first.by_multipliers
         out.after[0, :, :nv] = out.after[0, :, :nv] @ self.tangents(p.at(0, 1))[0]
 
-        def fill(k: int) -> None:
+        for k in range(0, K - 1, CHUNK):
             end = min(k + CHUNK, K - 1)
             here = slice(k + 1, end + 1)
             part = Blocks(*(a[here] for a in (out.value, out.before, out.after, out.by_multipliers)))
             self._chunk(values, p.at(k, end + 1), outside.at(k, end), v[k : end + 1], None if lam is None else lam[k : end + 1], part)
-
-        list(workers().map(fill, range(0, K - 1, CHUNK)))
         return out
 
     def _chunk(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None, out: Blocks) -> None:
         """The blocks of the steps between the states given, into `out`."""
         nv, nc = self.nv, self.nc
         Y, S = values.regularisation(self.h)
-        nexts = (v[1:], p.w)
-        lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, :nc], lam[1:, nc:]]
         G, rows = p.G.first[:-1], p.G.at(ALL_BUT_LAST)
         still = Y[:, None] * (rows.along(v[:-1]) - 4.0 / self.h * G)
-        by_turn, by_turn_next = self._velocity_by_place(p)
         B = self.tangents(p)
-        for k, (n, own) in enumerate(zip(nexts, lams, strict=True)):
+        by_turn, by_turn_next = self._velocity_by_place(p)
+        moved, moved_next = np.concatenate([B[:-1], by_turn @ B[:-1]], axis=1), by_turn_next @ B[1:]  # of (displacement, w) by the tangents
+        c_by = np.concatenate([-Y[:, None] * G, G, G], axis=2)
+        for k, (n, own) in enumerate(self._pairs(values, p, v, lam)):
             side = self._side(values, p, outside, v, n, own)
-            c_place, c_velocity, c_next = rows.along(n) - still, -Y[:, None] * G, G
+            c_by[:, :, nv : 2 * nv] = rows.along(n) - still
             own_rows, c_rows = slice(k * nv, (k + 1) * nv), slice(2 * nv + k * nc, 2 * nv + (k + 1) * nc)
-            pieces = [(own_rows, side.value, side.by_place, side.by_velocity, side.by_next)]
+            pieces = [(own_rows, side.value, side.by)]
             if lam is not None:
-                pieces.append((c_rows, S * (own - self._multipliers(values, p, v, n)), c_place, c_velocity, c_next))
+                pieces.append((c_rows, S * (own - self._multipliers(values, p, v, n)), c_by))
                 out.by_multipliers[:, own_rows, k * nc : (k + 1) * nc] = side.by_lam
                 out.by_multipliers[:, c_rows, k * nc : (k + 1) * nc] = np.diag(S)
             else:
-                stiff = side.by_lam / -S
-                pieces = [(own_rows, side.value, side.by_place + stiff @ c_place, side.by_velocity + stiff @ c_velocity, side.by_next + stiff @ c_next)]
-            for r, residual, by_place, by_velocity, by_next in pieces:
-                out.value[:, r], out.before[:, r, nv:] = residual, by_velocity
+                np.add(side.by, (side.by_lam / -S) @ c_by, out=side.by)
+            for r, residual, by in pieces:
+                out.value[:, r], out.before[:, r, nv:] = residual, by[:, :, :nv]
                 if k == 0:
-                    out.after[:, r, nv:] = by_next
-                    out.before[:, r, :nv] = by_place @ B[:-1]
+                    out.after[:, r, nv:] = by[:, :, 2 * nv :]
+                    out.before[:, r, :nv] = by[:, :, nv : 2 * nv] @ B[:-1]
                 else:
-                    out.before[:, r, :nv] = (by_place + by_next @ by_turn) @ B[:-1]
-                    out.after[:, r, :nv] = by_next @ (by_turn_next @ B[1:])
+                    out.before[:, r, :nv] = by[:, :, nv:] @ moved
+                    out.after[:, r, :nv] = by[:, :, 2 * nv :] @ moved_next
 
-    def change(self, high: Values, low: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> np.ndarray:
-        """(K, rows): `values(high) - values(low)` at the same place, without what both share."""
-        if not np.array_equal(high.softness, low.softness):
-            return self.values(high, p, outside, v, lam) - self.values(low, p, outside, v, lam)
-        out = np.zeros((len(v), 2 * self.nv + (0 if lam is None else 2 * self.nc)))
+    def change(self, ends: Sequence[tuple[Values, Values]], p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> Iterator[np.ndarray]:
+        """(K, rows) each: `values(high) - values(low)` at the same place, without what both share."""
+        size = 2 * self.nv + (0 if lam is None else 2 * self.nc)
         d = self._away(p, v)[0]
-        out[0, : 2 * self.nv] = np.concatenate([(self._mass(high, p) - self._mass(low, p)) @ x for x in d])
-        lams = [self._multipliers(high, p, v, n) for n in (v[1:], p.w)] if lam is None else [lam[1:, : self.nc], lam[1:, self.nc :]]
-        gravity = high.base.gravity - low.base.gravity
-        massive = not (np.array_equal(high.mass, low.mass) and np.array_equal(high.inertia, low.inertia))
-        axes = not all(np.array_equal(getattr(high, f), getattr(low, f)) for f in AXIS_NUMBERS)
-        axes = axes or not all(np.array_equal(getattr(high.base, f), getattr(low.base, f)) for f in ("law", "actuator"))
-        for k, (n, own) in enumerate(zip((v[1:], p.w), lams, strict=True)):
-            rows = slice(k * self.nv, (k + 1) * self.nv)
-            if massive:
-                out[1:, rows] += self._bodies(high._replace(mass=high.mass - low.mass, inertia=high.inertia - low.inertia), p, v[:-1], n)
-            if gravity.any():
-                weight = np.zeros((len(self.units), 6))
-                weight[:, :3] = low.mass[:, None] * gravity
-                out[1:, rows] -= self.h * weight.ravel()
-            if axes:
-                high_along, low_along = (self._along_axes(x, p, outside, v[:-1], n, own) for x in (high, low))
-                out[1:, rows] -= _back(p.N.first[:-1], high_along - low_along)
-        return out
+        pairs: list[tuple[np.ndarray, np.ndarray]] | None = None
+        for high, low in ends:
+            if not np.array_equal(high.softness, low.softness):
+                yield self.values(high, p, outside, v, lam) - self.values(low, p, outside, v, lam)
+                continue
+            pairs = self._pairs(high, p, v, lam) if pairs is None else pairs
+            out = np.zeros((len(v), size))
+            out[0, : 2 * self.nv] = np.concatenate([(self._mass(high, p) - self._mass(low, p)) @ x for x in d])
+            gravity = high.base.gravity - low.base.gravity
+            massive = not (np.array_equal(high.mass, low.mass) and np.array_equal(high.inertia, low.inertia))
+            axes = not all(np.array_equal(getattr(high, f), getattr(low, f)) for f in AXIS_NUMBERS)
+            axes = axes or not all(np.array_equal(getattr(high.base, f), getattr(low.base, f)) for f in ("law", "actuator"))
+            for k, (n, own) in enumerate(pairs):
+                rows = slice(k * self.nv, (k + 1) * self.nv)
+                if massive:
+                    out[1:, rows] += self._bodies(high._replace(mass=high.mass - low.mass, inertia=high.inertia - low.inertia), p, v[:-1], n)
+                if gravity.any():
+                    weight = np.zeros((len(self.units), 6))
+                    weight[:, :3] = low.mass[:, None] * gravity
+                    out[1:, rows] -= self.h * weight.ravel()
+                if axes:
+                    high_along, low_along = (self._along_axes(x, p, outside, v[:-1], n, own)[0] for x in (high, low))
+                    out[1:, rows] -= _back(p.N.first[:-1], high_along - low_along)
+            yield out
 
     def _velocity_by_place(self, p: Place) -> tuple[np.ndarray, np.ndarray]:
         """(K - 1, nv, nv) each: w by the displacements of both states; a turn of the second adds `J_l^-1`, one of the first takes `J_r^-1` away."""
@@ -417,7 +419,7 @@ class Transition:
 
     def eliminated(self, values: Values, p: Place, v: np.ndarray) -> np.ndarray:
         """(K, 2 nc): the multipliers that the eliminated form would have."""
-        both = [self._multipliers(values, p, v, n) for n in (v[1:], p.w)]
+        both = [lam for _, lam in self._pairs(values, p, v, None)]
         return np.concatenate([np.zeros((1, 2 * self.nc)), np.concatenate(both, axis=1)])
 
 
