@@ -18,7 +18,7 @@ bounds has as many variables as there are parameters: a primal active-set method
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -322,6 +322,20 @@ def step(
     d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
     z = alone + response @ d
     return Step(z[:n], z[n:], d, information, gradient, at_bound, response, factor)
+
+
+def corrected(
+    lin: Linearisation | Chain, taken: Step, beyond: np.ndarray, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
+) -> Step:  # fmt: skip
+    """The step bent by what the residuals after it have beyond their linear model, with the same matrix (Transtrum and Sethna 2012: geodesic acceleration)."""
+    n = taken.factor.n
+    a = np.concatenate([lin.Fx.T @ beyond, np.zeros_like(lin.C)])
+    alone = -taken.factor.solve(a, 1.0)
+    gradient = lin.Ft.T @ beyond + taken.response.T @ a
+    at = theta + taken.parameters
+    d, _ = bounded(taken.information + np.diag(damping), gradient, lower - at, upper - at, scale)
+    z = alone + taken.response @ d
+    return replace(taken, states=taken.states + z[:n], multipliers=taken.multipliers + z[n:], parameters=taken.parameters + d)
 
 
 def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

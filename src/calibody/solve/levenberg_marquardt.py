@@ -3,13 +3,16 @@
     (J'J + alpha D) d = -J'F      within the bounds on theta
 
 with D = 1 as printed, and alpha starting at 1e-6 of the largest diagonal entry of J'J; or, by default, D the diagonal of J'J (Marquardt 1963) and alpha
-starting at 1e-6. A step that raises the cost is taken back and alpha multiplied by 2, 4, 8, ... (the printed
+starting at 1e-10: where some directions are stiff, the diagonal is large everywhere and more would hold back what is soft. A step that raises the cost is taken back and alpha multiplied by 2, 4, 8, ... (the printed
 algorithm doubles the factor before its first use); after one that lowers it, alpha is multiplied by `max(1/3, 1 - (2 rho - 1)^3)`,
 
     rho = (C - C_new)/(-2 g'd - d'J'J d),   C = |F|^2,   g = J'F
 
 the gain over what the linear model promised (the printed one has the other sign). With D = 1 the damping knows no units: where residuals are stiff in some
 directions of the states it holds all others back, so that the iteration creeps, and the more so the stiffer the constraints are.
+
+Stiff constraints also make the valley of the cost narrow and curved: a step along its tangent climbs its side. A step that gains much less than promised
+is bent by what its residuals have beyond the linear model (`condensed.corrected`), with the same factors, and the better of both is judged.
 """
 
 from __future__ import annotations
@@ -21,14 +24,16 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.solve.condensed import Step, singular, step
+from calibody.solve.condensed import Step, corrected, singular, step
 from calibody.solve.gauss_newton import AbstractProblem, Iteration, Solution, exhausted
 from calibody.solve.threads import one_thread
 
-FIRST = 1e-6
-"""First damping, relative to the (largest) diagonal of J'J."""
+FIRST, FIRST_PLAIN = 1e-10, 1e-6
+"""First damping, relative to the diagonal of J'J, and to its largest entry."""
 LARGEST = 1e8
 """Damping, relative likewise, at which no step is sought any more."""
+CURVED = 0.9
+"""Share of the expected gain below which a step is bent."""
 ROUGH = 1.0
 """The linear solution of a step is not refined: the damping changes it by more, and the gain ratio judges it."""
 
@@ -39,7 +44,7 @@ class Settings:
     """D = 1, as printed."""
     iterations: int = 20
     """Most accepted steps."""
-    tolerance: float = 3e-2
+    tolerance: float = 0.1
     """Converged when the parameters would move by less than this many standard deviations (in the weights given) without damping ..."""
     gain: float = 1e-6
     """... or when the last step lowered the cost by less than this share, and the linear model expects no more of the next."""
@@ -53,7 +58,7 @@ def minimise(
     theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
     history: list[Iteration] = []
     lin = problem.linearise(x, theta)
-    alpha, unit = FIRST, 1.0
+    alpha, unit = FIRST_PLAIN if settings.plain else FIRST, 1.0
     taken: Step | None = None
     for number in range(1, settings.iterations + 1):
         cost = float(lin.F @ lin.F)
@@ -73,6 +78,12 @@ def minimise(
             new = problem.move(x, taken.states), np.clip(theta + taken.parameters, problem.lower, problem.upper)
             F, _ = problem.values(*new)
             after = float(F @ F) if np.isfinite(F).all() else np.inf
+            if not settings.plain and np.isfinite(after) and after > cost - CURVED * expected:
+                bent = corrected(lin, taken, F - predicted, theta, problem.lower, problem.upper, alpha * parameters, problem.scale)
+                other = problem.move(x, bent.states), np.clip(theta + bent.parameters, problem.lower, problem.upper)
+                F, _ = problem.values(*other)
+                if np.isfinite(F).all() and float(F @ F) < after:
+                    taken, new, after = bent, other, float(F @ F)
             rho = (cost - after) / expected if expected > 0.0 else -1.0
             if expected <= settings.gain**2 * cost:  # nothing left to gain, to rounding
                 break
