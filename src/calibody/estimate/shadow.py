@@ -40,6 +40,8 @@ STEP = 0.01
 """The seed's step [s]."""
 CONVERGED = 0.1
 """Standard deviations by which the last step moved the parameters; dry friction has kinks, which keep them moving by some hundredths for ever."""
+HELD = 1e-3
+"""The lifted form's `proximal`: one scale would hold back combinations that the data determine weakly."""
 FORMULATIONS = ("eliminated", "lifted")
 STIFF, MISSED = 300.0, 5.0
 """Where `1/S` exceeds the smallest mass by this factor and a channel its noise by that, the eliminated form has broken down: seen from compliances of
@@ -112,7 +114,8 @@ class _Worker:
     def _solve(self, problem: Shadow, x: list[States], theta: np.ndarray, note: Callable[[Iteration], None]) -> Solution:
         if not self.lifted:
             return levenberg_marquardt.minimise(problem, x, theta, levenberg_marquardt.Settings(self.plain, self.iterations, CONVERGED), note)
-        return gauss_newton.minimise(problem, x, theta, gauss_newton.Settings(iterations=self.iterations, tolerance=CONVERGED, feasibility=1e-6), note)
+        settings = gauss_newton.Settings(self.iterations, CONVERGED, feasibility=1e-6, close=2.0 * CONVERGED, proximal=HELD)
+        return gauss_newton.minimise(problem, x, theta, settings, note)
 
     def _again(self, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
         return replace(self, report=None).fit([recording], unknowns, theta, time.perf_counter())

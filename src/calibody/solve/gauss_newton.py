@@ -17,10 +17,6 @@ from calibody.solve.chain import Chain
 from calibody.solve.condensed import REFINED, Linearisation, Step, step
 from calibody.solve.threads import one_thread
 
-PROXIMAL = 1.0
-"""Every step is held to the point it starts from as if that were known to one declared scale: nothing where the data say more, and what they do
-not determine stays where it is."""
-
 RESPONSE = 1e-7
 """How precise the response of the states to the parameters is in a step (relative): the next step mends it, and refinement costs as much as the
 factorisation where parameters are many. Error bars take more (`condensed.REFINED`)."""
@@ -71,6 +67,9 @@ class Settings:
     """Where a kink (dry friction) keeps the iteration between two neighbouring pieces, it counts as converged after three steps in a row
     that move the parameters by less than this many standard deviations, the equations holding to `close_feasibility`."""
     close_feasibility: float = 1e-4
+    proximal: float = 1.0
+    """Every step is held to the point it starts from as if that were known to one declared scale, times this to the power -1/2: nothing where the data say
+    more, and what they do not determine stays where it is."""
     shortest: float = 1e-3
     """Shortest step length before damping is raised."""
 
@@ -128,7 +127,7 @@ def minimise(
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
         for _ in range(12):
-            held = (PROXIMAL + damping) / problem.scale**2
+            held = (settings.proximal + damping) / problem.scale**2
             taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, refined=precision)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
