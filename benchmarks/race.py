@@ -1,17 +1,19 @@
-"""The race: parameters of driven pendulums from noisy angles, side by side with mujoco.sysid, each in a process of its own.
+"""The race: parameters of driven pendulums from noisy angles, side by side with mujoco.sysid and opty, each in a process of its own.
 
     python benchmarks/race.py                # the table of times, errors and z-scores
     python benchmarks/race.py --guess 3      # all parameters start at three times the truth
 
-Needs the recordings (folder `race` of CALIBODY_SHARED, or of `shared` beside the repository) and `pip install mujoco[sysid]`; what is missing is left
-out and said. Times are of whole processes, imports included, after one run that fills the caches. mujoco.sysid is given the measured first
-angles and a start at rest, bounds of 0.05 to 20 times the truth, and its own default optimiser.
+Needs the recordings (folder `race` of CALIBODY_SHARED, or of `shared` beside the repository), `pip install mujoco[sysid]`, and opty with IPOPT (`pip install
+cyipopt-wheels sympy cython setuptools`, then `pip install --no-deps opty`), in this environment or in the one whose interpreter OPTY_PYTHON names; what is
+missing is left out and said. Times are of whole processes, imports included, after one run that fills the caches. mujoco.sysid is given the measured first
+angles and a start at rest, and its own default optimiser; opty the equations of motion (sympy), the midpoint rule with a node at every sample, Coulomb
+friction as `tanh(rate/0.05)`, the measured angles and their differences as a first motion, and at most 1000 iterations. Both get bounds of 0.05 to 20
+times the truth. opty has no cache: it compiles its equations every time.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -92,14 +94,79 @@ def by_sysid(name: str, guess: float) -> dict:
     return {"status": "ended", "value": value, "sd": sd}
 
 
-WORKERS = {"calibody": by_calibody, "mujoco.sysid": by_sysid}
+def by_opty(name: str, guess: float) -> dict:
+    import sympy as sm
+    from opty import Problem
+    from sympy.physics.mechanics import dynamicsymbols
+
+    links, angles, drive, truth = load(name)
+    t, y = dynamicsymbols._t, angles[:, 1:].T
+    a, u, torque = (sm.Matrix([dynamicsymbols(f"{letter}{i + 1}") for i in range(links)]) for letter in ("a", "u", "tau"))
+    number = {key: sm.Symbol(key) for key in truth}
+    length, centre, g = 0.5, 0.25, 9.81
+    kinetic, potential = sm.Integer(0), sm.Integer(0)
+    angle, end = sm.Integer(0), sm.Matrix([0, 0])  # of the link, of the end of the one before
+    for i in range(links):
+        angle = angle + a[i]
+        along = sm.Matrix([-sm.sin(angle), -sm.cos(angle)])
+        place = end + centre * along
+        rates = dict(zip(a.diff(t), u, strict=True))
+        speed, turn = place.diff(t).subs(rates), angle.diff(t).subs(rates)
+        kinetic += (number[f"mass{i + 1}"] * speed.dot(speed) + number[f"inertia{i + 1}"] * turn**2) / 2
+        potential += number[f"mass{i + 1}"] * g * place[1]
+        end = end + length * along
+    equations = []
+    for i in range(links):
+        momentum = kinetic.diff(u[i])
+        own = torque[i] - number[f"damping{i + 1}"] * u[i] - number[f"friction{i + 1}"] * sm.tanh(u[i] / 0.05)
+        change = momentum.diff(t).subs(dict(zip(a.diff(t), u, strict=True)))
+        equations.append(sm.simplify(change - kinetic.diff(a[i]) + potential.diff(a[i]) - own))
+    motion = sm.Matrix([*(a.diff(t) - u), *equations])
+    nodes, h = y.shape[1], float(angles[1, 0] - angles[0, 0])
+    held = np.array([drive[np.abs(drive[:, 0] + 0.001 - at) <= 0.5 * h, 1:].mean(axis=0) for at in angles[:, 0]]).T  # mean around each node
+    seen = links * nodes
+
+    def cost(free: np.ndarray) -> float:
+        return float(np.sum((free[:seen] - y.ravel()) ** 2))
+
+    def slope(free: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(free)
+        out[:seen] = 2.0 * (free[:seen] - y.ravel())
+        return out
+
+    bounds = {number[key]: (0.05 * value, 20.0 * value) for key, value in truth.items()}
+    problem = Problem(
+        cost, slope, motion, (*a, *u), nodes, h, known_trajectory_map=dict(zip(torque, held, strict=True)), integration_method="midpoint", bounds=bounds, time_symbol=t,
+    )  # fmt: skip
+    problem.add_option("print_level", 0)
+    problem.add_option("max_iter", 1000)
+    order = [str(symbol) for symbol in problem.collocator.unknown_parameters]
+    start = np.concatenate([y.ravel(), np.gradient(y, h, axis=1).ravel(), [guess * truth[key] for key in order]])
+    found, info = problem.solve(start)
+    return {"status": str(info["status_msg"]), "value": dict(zip(order, map(float, found[-len(order) :]), strict=True)), "sd": dict.fromkeys(truth)}
+
+
+WORKERS = {"calibody": by_calibody, "mujoco.sysid": by_sysid, "opty": by_opty}
+MODULES = {"calibody": ("calibody",), "mujoco.sysid": ("mujoco", "mujoco.sysid"), "opty": ("cyipopt", "opty")}
+
+
+def interpreter(tool: str) -> str:
+    return os.environ.get("OPTY_PYTHON", sys.executable) if tool == "opty" else sys.executable
+
+
+def present(tool: str) -> bool:
+    there = "from importlib.util import find_spec; import sys; sys.exit(any(find_spec(m) is None for m in sys.argv[1:]))"
+    return (
+        subprocess.run([interpreter(tool), "-c", there, *MODULES[tool]], capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}).returncode
+        == 0
+    )
 
 
 def timed(tool: str, name: str, guess: float, cache: str) -> tuple[float, dict | None]:
     """Seconds of a process of its own, and what it found."""
     environment = {**os.environ, "CALIBODY_CACHE": cache, "PYTHONPATH": str(ROOT / "src")}
     began = time.perf_counter()
-    done = subprocess.run([sys.executable, __file__, "--worker", tool, name, str(guess)], capture_output=True, text=True, env=environment, timeout=600)
+    done = subprocess.run([interpreter(tool), __file__, "--worker", tool, name, str(guess)], capture_output=True, text=True, env=environment, timeout=600)
     seconds = time.perf_counter() - began
     return seconds, json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout.strip() else None
 
@@ -116,9 +183,9 @@ def main() -> int:
     if not RACE.exists():
         print("race: left out, the recordings are not there")
         return 0
-    tools = [t for t in WORKERS if t == "calibody" or importlib.util.find_spec("mujoco.sysid") is not None]
-    if len(tools) == 1:
-        print("race: mujoco.sysid is not installed (pip install mujoco[sysid]); calibody alone")
+    tools = [t for t in WORKERS if present(t)]
+    for missing in set(WORKERS) - set(tools):
+        print(f"race: {missing} is not installed and left out")
     cache = os.environ.get("CALIBODY_CACHE", str(ROOT / ".cache"))
     print(f"all parameters from {options.guess:g} times the truth\n{'data':16} {'tool':13} {'seconds':>8} {'largest error':>24} {'largest |z|':>14}")
     for name in SETS:

@@ -134,11 +134,24 @@ def release() -> None:
     show(cb.sweep(point, tasks), "compliance")
 
 
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
+
+
+def transcribed(h: float) -> list[str]:
+    """The same recording by transcription with that step."""
+    began = time.perf_counter()
+    result = cb.fit(furuta(), recording("release", 10.0), FOUR, h=h)
+    shown = [f"{e.value:.4g}" + ("" if e.sd is None else f" ± {e.sd:.1g}") for e in result.parameters.values()]
+    return [f"{h:g}", str(result.iterations), "yes" if result.converged else "no", *shown, f"{time.perf_counter() - began:.1f}"]
+
+
 def steps() -> None:
     print("\nFigure 6, left: the step")
-    points = cb.sweep(point, [{"h": h, "compliance": 1e-5, "formulation": "lifted", "seconds": 10.0} for h in (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)])
+    points = cb.sweep(point, [{"h": h, "compliance": 1e-5, "formulation": "lifted", "seconds": 10.0} for h in STEPS])
     show(points, "h")
     curves("shadow-step", points, "h", "step h [s]")
+    print("\nThe same by transcription")
+    table(cb.sweep(transcribed, [{"h": h} for h in STEPS]), ["h", "iterations", "converged", "J_A", "J_B", "b_1", "b_2", "seconds"])
 
 
 def compliance() -> None:
@@ -327,15 +340,15 @@ QUBE: dict[str, cb.Unknown | float | None] = {
 }  # fmt: skip
 
 
-def qube_fit(name: str) -> dict[str, Any]:
+def qube_fit(name: str, kappa: float = 1e5, compliance: float = 1e-4) -> dict[str, Any]:
     t, arm, rod, volts = np.genfromtxt(SHARED / f"data/furuta_qube/{name}.csv", delimiter=",", skip_header=1).T
     known = np.isfinite(volts)
     observed = [cb.Observation("joint.arm.angle", t, arm, sd=NOISE), cb.Observation("joint.pendulum.angle", t, rod, sd=NOISE)]
     run = cb.Recording(name, observed, [cb.Drive("actuator.motor", cb.Signal(t[known], volts[known]))])
     # impulses are about thirty times smaller than those of the seed's pendulum, so the weight is a thousand times larger; friction slides below 0.04 rad/s
-    soft = cb.Spook(compliance=1e-4, angular_compliance=1e-4, slip=1e4)
-    result = cb.fit(qube_model(), run, QUBE, method="shadow", h=0.004, kappa=1e5, stepper=soft, formulation="lifted")
-    return {"name": name, "iterations": result.iterations, "status": result.status, "values": {n: (e.value, e.sd) for n, e in result.parameters.items()},
+    soft = cb.Spook(compliance=compliance, angular_compliance=compliance, slip=1e4)
+    result = cb.fit(qube_model(), run, QUBE, method="shadow", h=0.004, kappa=kappa, stepper=soft, formulation="lifted")
+    return {"name": name, "kappa": kappa, "compliance": compliance, "errors": errors(result), "iterations": result.iterations, "status": result.status, "values": {n: (e.value, e.sd) for n, e in result.parameters.items()},
             "rms": [c.rms for c in result.fit]}  # fmt: skip
 
 
@@ -350,7 +363,19 @@ def qube() -> None:
     table(rows, ["", *(f["name"] for f in found)])
 
 
-PARTS = (release, steps, compliance, kappa, convergence, thirteen, coverage, pendulum, qube)
+def qube_sweeps() -> None:
+    """Figure 4: numbers of a real swing-up over the weight of the dynamics and over the compliance, and the mean squared errors of both kinds."""
+    shown = ("body.arm.inertia.zz", "body.pendulum.inertia.xx", "actuator.motor.gain", "joint.arm.stiffness")
+    for key, values in (("kappa", (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)), ("compliance", (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8))):
+        print(f"\nFigure 4 on the real swing-up r05: {key}")
+        rows = []
+        for f in cb.sweep(qube_fit, [{"name": "r05", key: value} for value in values]):
+            cells = [f"{f['values'][n][0]:.3g}" + ("" if f["values"][n][1] is None else f" ± {f['values'][n][1]:.1g}") for n in shown]
+            rows.append([f"{f[key]:g}", str(f["iterations"]), "yes" if f["status"] == "converged" else "no", *cells, *(f"{e:.2e}" for e in f["errors"])])
+        table(rows, [key, "iterations", "converged", "J arm", "J pendulum", "gain", "cable stiffness", "observation error", "impulse error"])
+
+
+PARTS = (release, steps, compliance, kappa, convergence, thirteen, coverage, pendulum, qube, qube_sweeps)
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or [part.__name__ for part in PARTS]
