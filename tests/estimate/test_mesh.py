@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.fit import _discretisation, _second_order
 from calibody.estimate.inertial import Inertia
 from calibody.estimate.mesh import first_step
 from calibody.estimate.run import Noise, Run
@@ -81,3 +82,15 @@ def test_a_seven_joint_arm() -> None:
     for path, true in friction.items():
         assert result.parameters[path].value == pytest.approx(true, rel=0.05), path
     assert len(result.determined) > 5 and all(d.terms for d in result.determined)
+
+
+def test_the_error_of_a_mesh_is_not_small_by_chance() -> None:
+    """Of theta_h = 1 + c h^2 it is exact; where changes are erratic, a small last one does not count alone."""
+    c = np.array([3.0, -1.0, 0.2])
+    smooth = [1.0 + c * h**2 for h in (0.4, 0.2, 0.1)]
+    assert _second_order(smooth)
+    assert np.allclose(_discretisation(smooth, True), np.abs(c) * 0.1**2)  # type: ignore[arg-type]
+    erratic = [np.array([0.0, 0.0, 0.0]), np.array([4.0, 2.0, -2.0]), np.array([4.1, 0.5, -1.5])]  # the last one's shrank by four
+    assert not _second_order(erratic)
+    assert np.allclose(_discretisation(erratic, False), [2.0, 1.5, 1.0])  # type: ignore[arg-type]
+    assert _discretisation(erratic[:1], False) is None

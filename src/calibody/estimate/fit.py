@@ -313,15 +313,16 @@ class _Fit:
     def result(self, levels: Sequence[_Level], seconds: float) -> Result:
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
         mesh = Mesh(problem.runs[0].h, len(levels) - 1)
-        error = _discretisation([level.found.reported.values for level in levels])
-        determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels])
+        values = [level.found.reported.values for level in levels]
+        error = _discretisation(values, _second_order(values))
+        determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, self.noises[0].density, mesh.h)
         return outcome(
             problem, solution, found, self.recordings, self.given, self.history, mesh, error, self.notes, seconds, self._process_noise(problem), again
         )
 
-    def _with_mesh_error(self, determined: Sequence[Determined], thetas: Sequence[np.ndarray]) -> tuple[Determined, ...]:
+    def _with_mesh_error(self, determined: Sequence[Determined], thetas: Sequence[np.ndarray], regular: bool) -> tuple[Determined, ...]:
         """Sums with the discretisation error of what is printed."""
         if len(thetas) < 2:
             return tuple(determined)
@@ -329,7 +330,7 @@ class _Fit:
         numbers = [dict(zip(names, values_of(self.unknowns, theta, linear=True), strict=True)) for theta in thetas]
         out = []
         for d in determined:
-            error = _discretisation([np.array([sum(c * n[name] for name, c in d.terms)]) for n in numbers])
+            error = _discretisation([np.array([sum(c * n[name] for name, c in d.terms)]) for n in numbers], regular)
             out.append(replace(d, discretisation_error=float(error[0])) if d.terms and error is not None else d)
         return tuple(out)
 
@@ -351,14 +352,21 @@ def _sharpen(runs: Sequence[Run], deltas: np.ndarray) -> None:
         run.deltas, run.delta = deltas, float(np.mean(deltas)) if len(deltas) else 1.0
 
 
-def _discretisation(thetas: Sequence[np.ndarray]) -> np.ndarray | None:
-    """`(theta_h - theta_2h)/3` where successive differences shrink by 3 to 5, else their size; None for one mesh."""
+def _second_order(thetas: Sequence[np.ndarray]) -> bool:
+    """Whether halving the mesh made the changes about four times smaller, those of two numbers in three: that one's did means nothing."""
+    if len(thetas) < 3:
+        return False
+    last, before = np.abs(thetas[-1] - thetas[-2]), np.abs(thetas[-2] - thetas[-3])
+    return bool(np.mean((before > 3.0 * last) & (before < 5.0 * last)) > 0.66)
+
+
+def _discretisation(thetas: Sequence[np.ndarray], regular: bool) -> np.ndarray | None:
+    """Error of the finest mesh from what halving it has changed, twice if it was halved twice: the last change can be small by chance. None for one mesh.
+
+    `(theta_h - theta_2h)/3` where changes shrink by four (`regular`); else the change itself, as if they shrank by two.
+    """
     if len(thetas) < 2:
         return None
-    last = thetas[-1] - thetas[-2]
-    if len(thetas) < 3:
-        return np.abs(last)
-    before = thetas[-2] - thetas[-3]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.abs(before / last)
-    return np.where((ratio > 3.0) & (ratio < 5.0), np.abs(last) / 3.0, np.abs(last))
+    last = np.abs(thetas[-1] - thetas[-2])
+    before = np.abs(thetas[-2] - thetas[-3]) if len(thetas) > 2 else np.zeros_like(last)
+    return np.maximum(last, before / 4.0) / 3.0 if regular else np.maximum(last, before / 2.0)
