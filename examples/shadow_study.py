@@ -59,17 +59,19 @@ def drive(scenario: str, times: np.ndarray) -> np.ndarray:
 
 
 @cache
-def simulated(scenario: str, duration: float, full: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """At 1 kHz, from steps of 1e-4 s with the compliance 1e-5."""
+def simulated(scenario: str, duration: float, full: bool, rigid: bool = False) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """At 1 kHz, from steps of 1e-4 s with the compliance 1e-5; `rigid`: with the variational stepper."""
     at = np.arange(0.0, duration + 1e-3, 1e-3)
     model, signal = (stated() if full else furuta()), cb.Signal(at, drive(scenario, at))
     start = {"joint.hinge2.angle": math.pi - 0.03 if scenario == "release" else 0.0}
-    motion = cb.simulate(model, duration, 1e-4, start, {"actuator.motor": signal} if scenario != "release" else {}, stepper=engine(1e-5))
+    motion = cb.simulate(
+        model, duration, 1e-4, start, {"actuator.motor": signal} if scenario != "release" else {}, stepper="variational" if rigid else engine(1e-5)
+    )
     return motion.time[::10], {c: motion[c][::10] for c in ("joint.hinge1.angle", "joint.hinge2.angle")}
 
 
-def recording(scenario: str = "release", duration: float = 20.0, seed: int = 0, full: bool = False) -> cb.Recording:
-    times, values = simulated(scenario, duration, full)
+def recording(scenario: str = "release", duration: float = 20.0, seed: int = 0, full: bool = False, rigid: bool = False) -> cb.Recording:
+    times, values = simulated(scenario, duration, full, rigid)
     random = np.random.default_rng(seed)
     observed = [cb.Observation(c, times, v + NOISE * random.normal(size=len(v)), sd=NOISE) for c, v in values.items()]
     drives = [cb.Drive("actuator.motor", cb.Signal(times, drive(scenario, times)))] if scenario != "release" else []
@@ -137,12 +139,12 @@ def release() -> None:
 STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
 
 
-def transcribed(h: float) -> list[str]:
-    """The same recording by transcription with that step."""
+def transcribed(h: float, rigid: bool = False) -> list[str]:
+    """The same recording by transcription with that step; `rigid`: a recording made with the variational stepper instead."""
     began = time.perf_counter()
-    result = cb.fit(furuta(), recording("release", 10.0), FOUR, h=h)
+    result = cb.fit(furuta(), recording("release", 10.0, rigid=rigid), FOUR, h=h)
     shown = [f"{e.value:.4g}" + ("" if e.sd is None else f" ± {e.sd:.1g}") for e in result.parameters.values()]
-    return [f"{h:g}", str(result.iterations), "yes" if result.converged else "no", *shown, f"{time.perf_counter() - began:.1f}"]
+    return [f"{h:g}" + (", rigid" if rigid else ""), str(result.iterations), "yes" if result.converged else "no", *shown, f"{time.perf_counter() - began:.1f}"]
 
 
 def steps() -> None:
@@ -151,7 +153,10 @@ def steps() -> None:
     show(points, "h")
     curves("shadow-step", points, "h", "step h [s]")
     print("\nThe same by transcription")
-    table(cb.sweep(transcribed, [{"h": h} for h in STEPS]), ["h", "iterations", "converged", "J_A", "J_B", "b_1", "b_2", "seconds"])
+    table(
+        cb.sweep(transcribed, [*({"h": h} for h in STEPS), {"h": STEPS[0], "rigid": True}]),
+        ["h", "iterations", "converged", "J_A", "J_B", "b_1", "b_2", "seconds"],
+    )
 
 
 def compliance() -> None:

@@ -40,7 +40,7 @@ def dense(rows: Rows) -> np.ndarray:
     return out.reshape(K * r, K * n)
 
 
-@pytest.mark.parametrize(("equations", "inner"), [(0, 0), (2, 0), (2, 2), (1, 3)])
+@pytest.mark.parametrize(("equations", "inner"), [(0, 0), (0, 2), (2, 0), (2, 2), (1, 3)])
 def test_a_step_is_that_of_the_sparse_solver(equations: int, inner: int) -> None:
     chain = random_chain(equations, inner)
     Fx = np.concatenate([chain.loose_x.toarray(), dense(chain.residuals)])
