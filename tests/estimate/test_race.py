@@ -32,7 +32,8 @@ def problem(shared: Path, name: str) -> tuple[cb.Model, cb.Recording, dict[str, 
     return model, recording, {path.format(i + 1): truth[f"{key}{i + 1}"] for i in range(count) for key, path in PATHS.items()}
 
 
-def check(shared: Path, name: str, guesses: tuple[float, ...], tolerance: float, friction: float) -> None:
+def check(shared: Path, name: str, guesses: tuple[float, ...], tolerance: float, loose: dict[str, float]) -> None:
+    """Errors up to `tolerance`, or up to what `loose` says for a law of friction."""
     model, recording, truth = problem(shared, name)
     found = []
     for guess in guesses:
@@ -42,25 +43,33 @@ def check(shared: Path, name: str, guesses: tuple[float, ...], tolerance: float,
             e = result.parameters[path]
             assert e.sd is not None and e.resolved
             assert abs(e.value - value) <= 3.5 * e.sd, path
-            assert abs(e.value / value - 1) <= (friction if path.startswith("joint") else tolerance), path
+            assert abs(e.value / value - 1) <= loose.get(path.rsplit(".", 1)[1], tolerance), path
         found.append([(e.value, e.sd) for e in result.parameters.values()])
     values, sds = np.array(found)[..., 0], np.array(found)[..., 1]
     assert np.all(np.ptp(values, axis=0) <= 0.1 * sds.max(axis=0))
 
 
 def test_tumbling_single(shared: Path) -> None:
-    check(shared, "tumbling_single", GUESSES, 0.01, 0.03)
+    check(shared, "tumbling_single", GUESSES, 0.01, {"friction": 0.03})
 
 
 def test_tumbling_double(shared: Path) -> None:
-    check(shared, "tumbling_double", (3.0, 0.3), 0.02, 0.03)
+    check(shared, "tumbling_double", (3.0, 0.3), 0.02, {"friction": 0.03})
 
 
 @pytest.mark.slow
 def test_tumbling_double_from_every_guess(shared: Path) -> None:
-    check(shared, "tumbling_double", GUESSES, 0.02, 0.03)
+    check(shared, "tumbling_double", GUESSES, 0.02, {"friction": 0.03})
+
+
+GENTLE = {"friction": 0.06, "damping": 0.06}
 
 
 @pytest.mark.parametrize("name", ["gentle_single", "gentle_double"])
 def test_gentle(shared: Path, name: str) -> None:
-    check(shared, name, GUESSES if name == "gentle_single" else (1.5, 5.0), 0.02, 0.06)
+    check(shared, name, GUESSES if name == "gentle_single" else (1.5, 5.0), 0.02 if "double" in name else 0.01, GENTLE)
+
+
+@pytest.mark.slow
+def test_gentle_double_from_every_guess(shared: Path) -> None:
+    check(shared, "gentle_double", GUESSES, 0.02, GENTLE)
