@@ -73,6 +73,13 @@ def furuta(**law: Any) -> cb.Model:
 
 
 FURUTA_START = {"joint.hinge1.angle": 0.0, "joint.hinge2.angle": math.pi - 0.03}
+FURUTA_UNKNOWN: dict[str, cb.Unknown | float | None] = {
+    **{f"body.{b}.inertia.{c}": 0.01 for b, c in (("arm", "xx"), ("arm", "yy"), ("arm", "zz"), ("rod", "yy"), ("rod", "zz"))},
+    **{f"joint.hinge{i}.{law}": 1e-4 for i in (1, 2) for law in ("damping", "load_friction")},
+    "actuator.motor.gain": 0.05,
+    **{f"world.gravity.tilt.{c}": 0.0 for c in "xyz"},
+}
+"""Seed 000's 13 unknowns with its initial values."""
 
 
 def swung_body(kind: str, spring: bool = False) -> cb.Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import FURUTA_START, furuta
+from problems import FURUTA_START, FURUTA_UNKNOWN, furuta
 
 import calibody as cb
 
@@ -83,10 +83,7 @@ def test_thirteen_unknowns_name_what_the_data_do_not_tell(formulation: str, seco
     drive = cb.Signal(times, 0.6 * np.sign(np.sin(2.2 * times)))
     motion = cb.simulate(model, seconds, 1e-3, {"joint.hinge2.angle": 0.2}, {"actuator.motor": drive}, stepper=engine(1e-5))
     run = recorded(motion, 10, drives=[cb.Drive("actuator.motor", drive)], name="driven")
-    inertias = [f"body.{b}.inertia.{c}" for b, c in (("arm", "xx"), ("arm", "yy"), ("arm", "zz"), ("rod", "yy"), ("rod", "zz"))]
-    laws = [f"joint.hinge{i}.{law}" for i in (1, 2) for law in ("damping", "load_friction")]
-    unknown = {**{p: 0.01 for p in inertias}, **{p: 1e-4 for p in laws}, "actuator.motor.gain": 0.05, **{f"world.gravity.tilt.{c}": 0.0 for c in "xyz"}}
-    found = cb.fit(model, run, unknown, method="shadow", stepper=engine(1e-4), formulation=formulation)
+    found = cb.fit(model, run, FURUTA_UNKNOWN, method="shadow", stepper=engine(1e-4), formulation=formulation)
     assert found.converged and found.iterations <= 10
     for path in ("body.arm.inertia.xx", "body.arm.inertia.yy", "world.gravity.tilt.z"):
         assert found.parameters[path].sd is None
