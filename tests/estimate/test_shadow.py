@@ -92,6 +92,19 @@ def test_thirteen_unknowns_name_what_the_data_do_not_tell(formulation: str, seco
     assert found.parameters["world.gravity.tilt.x"].value == pytest.approx(0.0, abs=0.02)
 
 
+def test_all_ten_numbers_of_a_body() -> None:
+    """What of them shows is reported in numbers that a body has, not in those that are solved for."""
+    times = np.arange(0.0, 8.005, 0.01)
+    drive = cb.Signal(times, 1.2 * np.sin(5.5 * times))
+    run = recorded(cb.simulate(furuta(), 8.0, 1e-3, None, {"actuator.motor": drive}, stepper=engine(1e-5)), 10, drives=[cb.Drive("actuator.motor", drive)])
+    found = cb.fit(furuta(), run, {"body.rod.inertia": cb.Unknown()}, method="shadow", stepper=engine(1e-4), formulation="lifted")
+    truth = {"body.rod.moment.x": 0.428 * 0.092, "body.rod.origin.zz": 4e-3 + 0.428 * 0.092**2}
+    seen = {d.expression: d.value for d in found.determined}
+    assert found.converged and truth.keys() <= seen.keys()
+    for name, value in truth.items():
+        assert seen[name] == pytest.approx(value, rel=0.1)
+
+
 def test_error_bars_have_degrees_of_freedom(release: cb.Recording) -> None:
     """Ours are larger than those that divide by the number of residuals."""
     found = cb.fit(furuta(), release.cut(end=4.0), UNKNOWN, method="shadow", stepper=engine(1e-4))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from calibody.estimate import observe
+from calibody.estimate.reported import groups
 from calibody.estimate.run import Data, Nodes
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics.assembly import Frames
@@ -53,6 +54,13 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
     def friction_rate(self) -> dict[str, float]:
         """The rate of each joint with dry friction below which that is viscous [rad/s, m/s]."""
         return {}
+
+    def shift(self, theta: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """All ten numbers of a body go straight in the numbers that the equations are linear in, as long as they stay physically possible."""
+        out = super().shift(theta, d)
+        for group, at in groups(self.entries):
+            out[at] = group.moved(theta[at], d[at])
+        return out
 
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
         values, sensors = values_at(self.entries, theta, run)

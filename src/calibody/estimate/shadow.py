@@ -41,7 +41,7 @@ STEP = 0.01
 CONVERGED = 0.1
 """Standard deviations by which the last step moved the parameters; dry friction has kinks, which keep them moving by some hundredths for ever."""
 HELD = 1e-3
-"""The lifted form's `proximal`: one scale would hold back combinations that the data determine weakly."""
+"""`proximal` of the solvers, but for the charts of bodies: one scale would hold back combinations that the data determine weakly."""
 FORMULATIONS = ("eliminated", "lifted")
 STIFF, MISSED = 300.0, 5.0
 """Where `1/S` exceeds the smallest mass by this factor and a channel its noise by that, the eliminated form has broken down: seen from compliances of
@@ -112,9 +112,10 @@ class _Worker:
         return outcome(problem, solution, errors, recordings, given, history, Mesh(self.h, 0), None, notes, seconds, {}, self._again)
 
     def _solve(self, problem: Shadow, x: list[States], theta: np.ndarray, note: Callable[[Iteration], None]) -> Solution:
+        held = np.array([HELD if e.group is None else 1.0 for e in problem.entries])
         if not self.lifted:
-            return levenberg_marquardt.minimise(problem, x, theta, levenberg_marquardt.Settings(self.plain, self.iterations, CONVERGED), note)
-        settings = gauss_newton.Settings(self.iterations, CONVERGED, feasibility=1e-6, close=2.0 * CONVERGED, proximal=HELD)
+            return levenberg_marquardt.minimise(problem, x, theta, levenberg_marquardt.Settings(self.plain, self.iterations, CONVERGED, proximal=held), note)
+        settings = gauss_newton.Settings(self.iterations, CONVERGED, feasibility=1e-6, close=2.0 * CONVERGED, proximal=held)
         return gauss_newton.minimise(problem, x, theta, settings, note)
 
     def _again(self, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:

@@ -19,7 +19,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate import identifiability
 from calibody.estimate.reported import reported
 from calibody.estimate.shadow_problem import Shadow, States
-from calibody.estimate.uncertainty import Uncertainty, whiteness
+from calibody.estimate.uncertainty import Uncertainty, in_reported, whiteness
 from calibody.solve.chain import Chain
 from calibody.solve.condensed import Step, step
 from calibody.solve.threads import one_thread
@@ -45,12 +45,6 @@ def assess(problem: Shadow, x: Sequence[States], theta: np.ndarray) -> Uncertain
     analysis = identifiability.analyse(taken.information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     inverse = analysis.covariance / factor
     covariance, seed = (inverse @ _middle(lin, T, groups, shares) @ inverse for shares in (traces, [0.0] * len(traces)))
-    shown, solved = reported(problem.entries, theta), covariance
-    if any(e.group is not None for e in problem.entries):
-        J = shown.by_theta
-        covariance, seed = J @ covariance @ J.T, J @ seed @ J.T
-    analysis = identifiability.renamed(analysis, shown.names, theta, problem.scale, covariance)
-    sd, sd_naive = (np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(c), 0.0)), np.inf) for c in (covariance, seed))
     white, observed, lost = {}, 0.0, 0.0
     for (r, channel, rows), trace in zip(groups, traces, strict=True):
         if channel is not None:
@@ -58,7 +52,9 @@ def assess(problem: Shadow, x: Sequence[States], theta: np.ndarray) -> Uncertain
             observed += float(lin.F[rows] @ lin.F[rows])
             lost += trace
     dof = round(sum(len(lin.F[rows]) for _, channel, rows in groups if channel is not None) - lost)
-    return Uncertainty(shown, analysis, at_bound, sd, sd_naive, covariance, observed, max(dof, 1), white, None, False, solved, factor, taken)
+    return in_reported(problem.entries, theta, problem.scale, Uncertainty(
+        reported(problem.entries, theta), analysis, at_bound, 0.0 * theta, 0.0 * theta, covariance, observed, max(dof, 1), white, None, False, covariance, factor, taken,
+    ), seed)  # fmt: skip
 
 
 def _step(problem: Shadow, lin: Chain, theta: np.ndarray) -> Step:

@@ -224,13 +224,6 @@ class Transcription(Observed[Run, States]):
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
 
-    def shift(self, theta: np.ndarray, d: np.ndarray) -> np.ndarray:
-        """All ten numbers of a body go straight in the numbers that the equations are linear in, as long as they stay physically possible."""
-        out = super().shift(theta, d)
-        for group, at in groups(self.entries):
-            out[at] = group.moved(theta[at], d[at])
-        return out
-
     def sided(self, x: Sequence[States], theta: np.ndarray) -> list[States]:
         """Every run's motion with the pieces of its friction law."""
         out = []

@@ -88,16 +88,22 @@ def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freed
     if robust or (agreement is not None and not agreement.agree):
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         covariance = covariance * (larger / size)[:, None] * (larger / size)[None, :]
-    shown, solved = reported(problem.entries, theta), covariance
-    if any(e.group is not None for e in problem.entries):
+    return in_reported(problem.entries, theta, problem.scale, Uncertainty(
+        reported(problem.entries, theta), analysis, at_bound, larger, larger, covariance, chi2, dof, white, agreement, robust, covariance, factor, taken,
+    ), naive)  # fmt: skip
+
+
+def in_reported(entries: Sequence[Entry], theta: np.ndarray, scale: np.ndarray, solved: Uncertainty, naive: np.ndarray) -> Uncertainty:
+    """From what is solved for to the numbers that are reported (a body's ten instead of its chart), with sentences and error bars; `naive` covariance likewise."""
+    shown, covariance = solved.reported, solved.covariance_theta
+    if any(e.group is not None for e in entries):
         J = shown.by_theta
         covariance, naive = J @ covariance @ J.T, J @ naive @ J.T
-        analysis = in_numbers(taken.information, problem.entries, theta, at_bound, factor, covariance)
+        analysis = in_numbers(solved.step.information, entries, theta, solved.at_bound, solved.factor, covariance)
     else:
-        analysis = identifiability.renamed(analysis, shown.names, theta, problem.scale, covariance)
-    sd = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
-    sd_naive = np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(naive), 0.0)), np.inf)
-    return Uncertainty(shown, analysis, at_bound, sd, sd_naive, covariance, chi2, dof, white, agreement, robust, solved, factor, taken)
+        analysis = identifiability.renamed(solved.analysis, shown.names, theta, scale, covariance)
+    sd, sd_naive = (np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(c), 0.0)), np.inf) for c in (covariance, naive))
+    return replace(solved, analysis=analysis, sd=sd, sd_naive=sd_naive, covariance=covariance)
 
 
 def in_numbers(

@@ -67,7 +67,7 @@ class Settings:
     """Where a kink (dry friction) keeps the iteration between two neighbouring pieces, it counts as converged after three steps in a row
     that move the parameters by less than this many standard deviations, the equations holding to `close_feasibility`."""
     close_feasibility: float = 1e-4
-    proximal: float = 1.0
+    proximal: np.ndarray | float = 1.0
     """Every step is held to the point it starts from as if that were known to one declared scale, times this to the power -1/2: nothing where the data say
     more, and what they do not determine stays where it is."""
     shortest: float = 1e-3

@@ -47,10 +47,15 @@ class Settings:
     tolerance: float = 0.1
     """Converged when the parameters would move by less than this many standard deviations (in the weights given) without damping ..."""
     gain: float = 1e-6
-    """... or when the last step lowered the cost by less than this share, and the linear model expects no more of the next."""
+    """... or when the last step lowered the cost by less than this share, and the linear model expects no more of the next; ..."""
+    slight: float = 1e-2
+    """... the damping being below this: steps are short under a large one."""
+    proximal: np.ndarray | float = 1e-3
+    """Every step is held to the point it starts from, as in `gauss_newton.Settings`."""
 
 
 @one_thread
+@np.errstate(over="ignore")
 def minimise(
     problem: AbstractProblem, x: Any, theta: np.ndarray, settings: Settings | None = None, report: Callable[[Iteration], None] | None = None
 ) -> Solution:
@@ -68,19 +73,20 @@ def minimise(
             states, parameters = np.full_like(states, unit), np.full_like(parameters, unit)
         factor, rho, new, expected, after = 2.0, -1.0, (x, theta), 0.0, cost
         while rho <= 0.0 and alpha < LARGEST:
+            held = alpha * parameters + (0.0 if settings.plain else settings.proximal / problem.scale**2)
             try:
-                taken = step(lin, theta, problem.lower, problem.upper, alpha * parameters, problem.scale, states=alpha * states, refined=ROUGH)
+                taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, states=alpha * states, refined=ROUGH)
             except CalibodyError:  # not positive definite to rounding: more damping
                 alpha, factor = alpha * factor, factor * 2.0
                 continue
             predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
             expected = cost - float(predicted @ predicted)
-            new = problem.move(x, taken.states), np.clip(theta + taken.parameters, problem.lower, problem.upper)
+            new = problem.move(x, taken.states), problem.shift(theta, taken.parameters)
             F, _ = problem.values(*new)
             after = float(F @ F) if np.isfinite(F).all() else np.inf
             if not settings.plain and np.isfinite(after) and after > cost - CURVED * expected:
-                bent = corrected(lin, taken, F - predicted, theta, problem.lower, problem.upper, alpha * parameters, problem.scale)
-                other = problem.move(x, bent.states), np.clip(theta + bent.parameters, problem.lower, problem.upper)
+                bent = corrected(lin, taken, F - predicted, theta, problem.lower, problem.upper, held, problem.scale)
+                other = problem.move(x, bent.states), problem.shift(theta, bent.parameters)
                 F, _ = problem.values(*other)
                 if np.isfinite(F).all() and float(F @ F) < after:
                     taken, new, after = bent, other, float(F @ F)
@@ -93,7 +99,7 @@ def minimise(
             raise singular()
         change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
         if rho <= 0.0:
-            small = expected <= 10.0 * settings.gain * cost
+            small = expected <= 10.0 * settings.gain * cost and (settings.plain or alpha < settings.slight)
             sentence = (
                 "converged" if small else f"stopped at iteration {number}: no step lowers the cost any more; the constraints may be too stiff for this form."
             )
@@ -103,7 +109,8 @@ def minimise(
             report(history[-1])
         x, theta = new
         lin = problem.linearise(x, theta)
+        slight = settings.plain or alpha < settings.slight
         alpha *= max(1.0 / 3.0, 1.0 - (2.0 * rho - 1.0) ** 3)
-        if (change < settings.tolerance and expected < 1e-3 * cost) or expected < settings.gain * cost:
+        if slight and ((change < settings.tolerance and expected < 1e-3 * cost) or expected < settings.gain * cost):
             return Solution(x, theta, "converged", 0.5 * after, history, taken)
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
