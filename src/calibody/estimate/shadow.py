@@ -40,8 +40,6 @@ STEP = 0.01
 """The seed's step [s]."""
 CONVERGED = 0.1
 """Standard deviations by which the last step moved the parameters; dry friction has kinks, which keep them moving by some hundredths for ever."""
-HELD = 1e-3
-"""`proximal` of the solvers, but for the charts of bodies: one scale would hold back combinations that the data determine weakly."""
 FORMULATIONS = ("eliminated", "lifted")
 STIFF, MISSED = 300.0, 5.0
 """Where `1/S` exceeds the smallest mass by this factor and a channel its noise by that, the eliminated form has broken down: seen from compliances of
@@ -112,7 +110,7 @@ class _Worker:
         return outcome(problem, solution, errors, recordings, given, history, Mesh(self.h, 0), None, notes, seconds, {}, self._again)
 
     def _solve(self, problem: Shadow, x: list[States], theta: np.ndarray, note: Callable[[Iteration], None]) -> Solution:
-        held = np.array([HELD if e.group is None else 1.0 for e in problem.entries])
+        held = np.array([e.group is not None for e in problem.entries], dtype=float)  # charts of bodies; others would creep where the data tell little
         if not self.lifted:
             return levenberg_marquardt.minimise(problem, x, theta, levenberg_marquardt.Settings(self.plain, self.iterations, CONVERGED, proximal=held), note)
         settings = gauss_newton.Settings(self.iterations, CONVERGED, feasibility=1e-6, close=2.0 * CONVERGED, proximal=held)

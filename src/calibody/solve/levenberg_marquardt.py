@@ -50,7 +50,7 @@ class Settings:
     """... or when the last step lowered the cost by less than this share, and the linear model expects no more of the next; ..."""
     slight: float = 1e-2
     """... the damping being below this: steps are short under a large one."""
-    proximal: np.ndarray | float = 1e-3
+    proximal: np.ndarray | float = 0.0
     """Every step is held to the point it starts from, as in `gauss_newton.Settings`."""
 
 
