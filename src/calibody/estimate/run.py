@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
+from calibody.estimate.observe import Data
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kinematics import difference, retract
@@ -44,19 +45,6 @@ class States:
     noise: np.ndarray
     sides: np.ndarray | None = None
     """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """One observed channel on the mesh of a run."""
-
-    channel: channels.Channel
-    y: np.ndarray
-    times: np.ndarray
-    W: Sparse
-    """(samples, K) from the channel at the nodes to the samples."""
-    dW: Sparse
-    """Its derivative with respect to time: minus the derivative with respect to a delay."""
 
 
 class Noise:
@@ -82,12 +70,15 @@ class Nodes:
         """Of the samples, by channel: 1, or less for outliers of a robust fit."""
 
     def _data(self, observation: Observation) -> Data:
-        channel = observe.check(self.structure.model, observation.channel)
+        channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
+        rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
+        if rotation is not None:
+            good &= np.isfinite(rotation[0, 0])
         good[good] = self.wanted(observation.times[good])
         times = observation.times[good]
-        return Data(channel, observation.values[good], times, *self.sampled(channel, times))
+        return Data(channel, observation.values[good], times, *self.sampled(channel, times), None if rotation is None else rotation[..., good])
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """Which samples are used."""
