@@ -2,7 +2,7 @@
 
 A sample at the time t is the cubic through the four nodes around it (linear interpolation errs by h^2/8 times the acceleration), so the
 prediction of all samples is `W o`, `o` the channel at the nodes and W a sparse matrix of Lagrange weights. A rate at node k is
-`(rho_(k-1) + rho_k)/2`, at the ends one-sided of second order.
+`(rho_(k-1) + rho_k)/2`, at the ends one-sided of second order; rho is the difference of the nodes over h, of a ball `log(R_k'R_(k+1))/h` in the child's axes.
 
 **Orientations.** The nine entries of a rotation matrix are interpolated like everything else, `M = W R` (a rotation up to the same h^4), and compared with the
 measured rotation Y where that is a small turn:
@@ -37,6 +37,7 @@ from calibody.recording.recording import Recording
 from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
 
+OBSERVABLE = {"joint": ("angle", "position", "rate"), "site": ("position",), "body": ("position", "com", "angle")}
 TURN = 2.0 * np.pi
 CUT = 1.0
 """rad: the angle that a body has when all its hinges are at zero is taken between -CUT and a turn more, so that none that people choose (multiples of a
@@ -101,19 +102,18 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
         raise CalibodyError(
             f'The channel "{path}" has {len(channel.components)} components; observe them one by one, for instance "{path}.{channel.components[0]}".'
         )
-    if not _observable(model, channel):
+    if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
-            f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, or rates of hinges and slides.'
+            f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, or rates of joints.'
         )
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
         _check_planar(model, channel)
     return channel
 
 
-def _observable(model: Model, channel: channels.Channel) -> bool:
-    if channel.kind == "joint" and channel.quantity == "rate":
-        return not channel.components
-    return channel.quantity in {"joint": ("angle", "position"), "site": ("position",), "body": ("position", "com", "angle")}.get(channel.kind, ())
+def turns(channel: channels.Channel) -> bool:
+    """Whether the channel is a component of the angular rate of a ball or a free joint."""
+    return channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
 
 
 def spatial(channel: channels.Channel, observed: Collection[str]) -> bool:
@@ -176,6 +176,18 @@ def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Ch
     return NodeValues(p[channel.component], dofs, np.einsum("tk,tjk->jk", reach, f.T[:, dofs]))
 
 
+def rate_index(structure: Structure, channel: channels.Channel) -> int:
+    """Which of all rates a channel is: those of the scalar coordinates come first, then three of every ball."""
+    if not turns(channel):
+        return _index(structure, channel)
+    assert channel.component is not None
+    return len(structure.scalar_coordinates) + 3 * _ball(structure, channel) + channel.component - len(channel.components) + 3
+
+
+def _ball(structure: Structure, channel: channels.Channel) -> int:
+    return next(k for k, b in enumerate(structure.ball_coordinates) if b.joint == channel.name)
+
+
 def _index(structure: Structure, channel: channels.Channel) -> int:
     """Which scalar coordinate a channel of a joint is."""
     if channel.component is None:
@@ -221,7 +233,7 @@ def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: chan
         dofs = structure.dofs_above[link]
         return f.H[:, :3, link], dofs, f.T[:3, dofs]
     plan = plan_of(structure)
-    k = next(k for k, b in enumerate(structure.ball_coordinates) if b.joint == channel.name)
+    k = _ball(structure, channel)
     parent, child = plan.ball_links[k]
     side = np.einsum("ijk,jl->ilk", f.H[:, :3, parent], numbers.placement[:, :3, structure.ball_coordinates[k].unit])
     above = [np.setdiff1d(structure.dofs_above[x], structure.dofs_above[y]) for x, y in ((child, parent), (parent, child))]
@@ -236,6 +248,8 @@ def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, 
     """A channel at its samples, W and dW as those of `d` but with its delay."""
     if d.rotation is not None:
         return _turned(*orientation(structure, numbers, f, d.channel), d, W, dW)
+    if turns(d.channel):
+        return _turning(*orientation(structure, numbers, f, d.channel), d.channel, W, dW)
     nodes = at_nodes(structure, model, f, d.channel)
     return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width))
 
@@ -258,12 +272,33 @@ def _turned(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, d: Data, W: Sparse, 
     def matrix(width: int) -> Sparse:
         entries = W.tocoo()
         B = np.einsum("ike,jle,lke->ije", R[..., entries.col], Y[..., entries.row], S[..., entries.row])  # R_j S' Y'
-        turn = np.stack([B[1, 2] - B[2, 1], B[2, 0] - B[0, 2], B[0, 1] - B[1, 0]])
-        values = entries.data * np.einsum("ie,ide->de", turn, w[..., entries.col])
+        values = entries.data * np.einsum("ie,ide->de", _axial(B), w[..., entries.col])
         rows, columns = np.broadcast_to(entries.row, values.shape), entries.col * width + dofs[:, None]
         return sp.csr_matrix((values.ravel(), (rows.ravel(), columns.ravel())), shape=(len(d.y), K * width))
 
     return Sampled(d.y + al.matrix_log(_rows(M))[component], np.einsum("ijs,ijs->s", S, rate), matrix)
+
+
+def _turning(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, channel: channels.Channel, W: Sparse, dW: Sparse) -> Sampled:
+    """W times one component of `log(A)`, `A = R_k'R_(k+1)`: with S its derivative by A, turning the nodes k and k + 1 changes it by `tr(S'R_k'[w_(k+1) - w_k]x R_(k+1))`."""
+    K, component = R.shape[2], channel.component - len(channel.components) + 3  # type: ignore[operator]
+    left, right = R[..., :-1], R[..., 1:]
+    A = _rows(np.einsum("jik,jlk->ilk", left, right))
+    turned, S = al.matrix_log(A)[component], np.array(al.matrix_log_slope(A, component))
+    turn = _axial(np.einsum("ike,lke,jle->ije", right, S, left))  # of R_(k+1) S' R_k'
+
+    def matrix(width: int) -> Sparse:
+        k = np.arange(K - 1)
+        values = np.stack([np.einsum("ik,idk->dk", sign * turn, w[..., nodes]) for sign, nodes in ((-1.0, slice(0, -1)), (1.0, slice(1, None)))])
+        columns = (k + np.array([0, 1])[:, None, None]) * width + dofs[:, None]
+        return W @ sp.csr_matrix((values.ravel(), (np.broadcast_to(k, values.shape).ravel(), columns.ravel())), shape=(K - 1, K * width))
+
+    return Sampled(W @ turned, dW @ turned, matrix)
+
+
+def _axial(B: np.ndarray) -> np.ndarray:
+    """a (3, ...) with `tr(B [w]x) = a . w`."""
+    return np.stack([B[1, 2] - B[2, 1], B[2, 0] - B[0, 2], B[0, 1] - B[1, 0]])
 
 
 def _rows(M: np.ndarray) -> al.Matrix:
@@ -292,10 +327,14 @@ def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
     return W
 
 
-def rate_matrix(K: int, h: float) -> Sparse:
-    """(K, K): central differences, second order at the ends too."""
+def mean_matrix(K: int) -> Sparse:
+    """(K, K - 1): from the intervals to the nodes, the mean of the two that meet there; at the ends of second order too."""
     inner = np.arange(1, K - 1)
-    rows = np.concatenate([inner, inner, [0, 0, 0], [K - 1] * 3])
-    columns = np.concatenate([inner - 1, inner + 1, [0, 1, 2], [K - 3, K - 2, K - 1]])
-    values = np.concatenate([np.full(K - 2, -0.5), np.full(K - 2, 0.5), [-1.5, 2.0, -0.5], [0.5, -2.0, 1.5]])
-    return sp.csr_matrix((values / h, (rows, columns)), shape=(K, K))
+    rows = np.concatenate([inner, inner, [0, 0, K - 1, K - 1]])
+    columns = np.concatenate([inner - 1, inner, [0, 1, K - 2, K - 3]])
+    return sp.csr_matrix((np.concatenate([np.full(2 * K - 4, 0.5), [1.5, -0.5, 1.5, -0.5]]), (rows, columns)), shape=(K, K - 1))
+
+
+def rate_matrix(K: int, h: float) -> Sparse:
+    """(K, K): from a coordinate at the nodes to its rate."""
+    return mean_matrix(K) @ sp.diags([-1.0 / h, 1.0 / h], [0, 1], shape=(K - 1, K))  # type: ignore[arg-type]

@@ -94,12 +94,12 @@ class Nodes:
         W, ahead, behind = (self.interpolation(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if channel.quantity == "rate":
-            W, dW = self.sampled_rates(inside, W, dW)
+            W, dW = self.sampled_rates(channel, inside, W, dW)
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 
-    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
-        """W and its derivative for a rate at `times`, from those for its coordinate."""
-        R = observe.rate_matrix(self.K, self.h)
+    def sampled_rates(self, channel: channels.Channel, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
+        """W and its derivative for a rate at `times`, from those for its coordinate; of angular rates from the turns of the K - 1 intervals."""
+        R = observe.mean_matrix(self.K) / self.h if observe.turns(channel) else observe.rate_matrix(self.K, self.h)
         return W @ R, dW @ R
 
     def weight(self, d: Data) -> np.ndarray:

@@ -28,6 +28,7 @@ from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.channels import Channel
 from calibody.mechanics.kernels import workers
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
@@ -86,7 +87,7 @@ class Steps(Nodes):
         W.eliminate_zeros()
         return W
 
-    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
+    def sampled_rates(self, channel: Channel, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
         """The engine's velocity is that of the step before a node; the rate at the node is the mean of two steps, taken at the nearest node."""
         k = np.arange(self.K)
         mean = sp.csr_matrix((np.full(2 * self.K, 0.5), (np.tile(k, 2), np.concatenate([k, np.minimum(k + 1, self.K - 1)]))), shape=(self.K, self.K))
@@ -223,9 +224,9 @@ class Shadow(Observed[Steps, States]):
     # -- observations ----------------------------------------------------------------------------------------------------------------
 
     def _rate(self, r: int, p: Place, states: States, d: Data, delay: float) -> observe.Sampled:
-        """The rate of a hinge or slide follows from the velocities, which are unknowns beside the tangents."""
+        """The rate of a joint follows from the velocities, which are unknowns beside the tangents."""
         s = self.runs[r].structure
-        c = s.coordinate_index[d.channel.name]
+        c = observe.rate_index(s, d.channel)
         value = np.einsum("kj,kj->k", p.N.first[:, c], states.v)
         by_place = p.N.along(states.v)[:, c]
         gradient = np.concatenate([(by_place[:, None, :] @ self.transition.tangents(p))[:, 0], p.N.first[:, c]], axis=1)
