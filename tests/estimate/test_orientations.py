@@ -103,7 +103,7 @@ def test_the_first_motion_and_the_derivatives(case: str, coordinates: str) -> No
     def samples(q: np.ndarray) -> list[np.ndarray]:
         turns = assembly.turns_along(structure, numbers, q) if coordinates == "free" else None
         frames = assembly.frames_at(structure, numbers, q, turns)
-        found = [predicted(run, model, numbers, frames, {}, d) for d in run.data]
+        found = [predicted(run, model, numbers, frames, states.multipliers, {}, d) for d in run.data]
         matrices.append([p.matrix(structure.nv) for p in found])
         return [p.value for p in found]
 

@@ -15,6 +15,9 @@ half a turn, whatever turns either has made. A bias b is a sensor that sits aske
 **Angles in a plane.** Where a body turns about one axis of the world only (all joints between them are slides, and hinges parallel to it), one component says it all. Its
 angle is that of R, with the turns that the hinges have counted. Neither the sensor nor the coordinates know how often the mechanism was turned before
 the recording began: whole turns between the two at the first samples are left out. The same holds for hinges in `free` coordinates.
+
+**Forces.** A load cell sees the multiplier of a constraint row: the force that closes a loop and, in `free` coordinates, the force that a hinge or ball carries. These are unknowns of
+the inner nodes only, so W goes from those to the samples.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from calibody.recording.recording import Recording
 from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
 
-OBSERVABLE = {"joint": ("angle", "position", "rate"), "site": ("position",), "body": ("position", "com", "angle")}
+OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position",), "body": ("position", "com", "angle")}
 TURN = 2.0 * np.pi
 CUT = 1.0
 """rad: the angle that a body has when all its hinges are at zero is taken between -CUT and a turn more, so that none that people choose (multiples of a
@@ -85,6 +88,8 @@ class Sampled:
     value: np.ndarray
     slope: np.ndarray
     matrix: Callable[[int], Sparse]
+    by_multiplier: tuple[int, Sparse] | None = None
+    """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
 
 
 # -- which channels --------------------------------------------------------------------------------------------------------------------
@@ -104,7 +109,8 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
         )
     if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
-            f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, or rates of joints.'
+            f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
+            "or forces of loops, hinges and balls."
         )
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
         _check_planar(model, channel)
@@ -114,6 +120,24 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
 def turns(channel: channels.Channel) -> bool:
     """Whether the channel is a component of the angular rate of a ball or a free joint."""
     return channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
+
+
+def is_force(channel: channels.Channel) -> bool:
+    """Whether a multiplier is observed."""
+    return channel.quantity in ("force", "reaction.force")
+
+
+def multiplier(structure: Structure, channel: channels.Channel) -> tuple[int, float]:
+    """The constraint row whose multiplier a force is, and with which sign: multipliers act on the first link of a row, their opposites on the second."""
+    owner, component = f"{channel.kind}.{channel.name}", channel.component or 0
+    rows = [i for i, o in enumerate(structure.row_owners) if o == owner]
+    if channel.kind == "loop":
+        return rows[component], 1.0
+    if structure.coordinates == TREE:
+        raise CalibodyError(f'The channel "{channel.path}" is no unknown in "tree" coordinates; fit with coordinates = "free", or observe forces of loops.')
+    if not rows or rows[0] >= 3 * len(structure.points):
+        raise CalibodyError(f'The channel "{channel.path}" cannot be observed yet; observe reaction forces of hinges and balls.')
+    return rows[component], -1.0  # the rows of a joint have the parent first
 
 
 def spatial(channel: channels.Channel, observed: Collection[str]) -> bool:
@@ -244,8 +268,12 @@ def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: chan
 # -- at the samples --------------------------------------------------------------------------------------------------------------------
 
 
-def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, d: Data, W: Sparse, dW: Sparse) -> Sampled:
+def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse) -> Sampled:
     """A channel at its samples, W and dW as those of `d` but with its delay."""
+    if is_force(d.channel):
+        row, sign = multiplier(structure, d.channel)
+        force = sign * multipliers[row, 1:-1]
+        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), (row, sign * W))
     if d.rotation is not None:
         return _turned(*orientation(structure, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):

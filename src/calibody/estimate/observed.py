@@ -50,6 +50,10 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """Kinematics of all nodes of a run."""
 
     @abstractmethod
+    def multipliers(self, motion: State) -> np.ndarray:
+        """(nc, K): the constraint forces of a motion."""
+
+    @abstractmethod
     def motion(self, r: int, states: State, theta: np.ndarray) -> Motion:
         """The motion of a run, with every channel."""
 
@@ -71,7 +75,7 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """Every channel of a run with the prediction of its samples."""
         model, numbers, sensors = self.model_of(r, theta)
         frames = self.frames(r, states, model, numbers)
-        return [(d, predicted(self.runs[r], model, numbers, frames, sensors, d).value) for d in self.runs[r].data]
+        return [(d, predicted(self.runs[r], model, numbers, frames, self.multipliers(states), sensors, d).value) for d in self.runs[r].data]
 
     def prior(self, theta: np.ndarray) -> np.ndarray:
         return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
@@ -99,7 +103,7 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
                     moved[k] += sign * step
                     model, numbers, sensors = self.model_of(r, moved)
                     frames = self.frames(r, motion, model, numbers)
-                    ends.append(predicted(self.runs[r], model, numbers, frames, sensors, d).value)
+                    ends.append(predicted(self.runs[r], model, numbers, frames, self.multipliers(motion), sensors, d).value)
                 out[:, k] += (ends[0] - ends[1]) / (2.0 * step)
         return out
 
@@ -125,10 +129,10 @@ class Predicted:
         return {"bias": np.ones(len(self.sampled.value)), "gain": self.sampled.value, "delay": -self.gain * self.sampled.slope}[kind]
 
 
-def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, sensors: Sensors, d: Data) -> Predicted:
+def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data) -> Predicted:
     gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
     W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-    sampled = observe.at_samples(run.structure, model, numbers, frames, d, W, dW)
+    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW)
     return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
 
 

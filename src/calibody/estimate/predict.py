@@ -113,7 +113,9 @@ def compared(recording: Recording, simulated: Motion, sensors: Sensors) -> dict[
     if len(times) < FEWEST_SIMULATED:
         return {}
     nodes = Nodes(simulated.structure, recording, times, Noise({}, frozenset(), {}))
-    read = {d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, sensors, d).value) for d in nodes.data}
+    read = {
+        d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, simulated.multipliers, sensors, d).value) for d in nodes.data
+    }
     return {path: Predicted(path, d.times, d.y, value) for path, (d, value) in read.items()}
 
 

@@ -18,11 +18,12 @@ which leaves its motion at both ends open. There its deflection is that of the n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.observe import Data
 from calibody.mechanics import assembly, channels
@@ -71,6 +72,8 @@ class Nodes:
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
+        if observe.is_force(channel):
+            observe.multiplier(self.structure, channel)
         rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
@@ -91,7 +94,8 @@ class Nodes:
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
         """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
-        W, ahead, behind = (self.interpolation(inside + s) for s in (0.0, step, -step))
+        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_force(channel) else self.interpolation
+        W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if channel.quantity == "rate":
             W, dW = self.sampled_rates(channel, inside, W, dW)
@@ -246,6 +250,14 @@ class Run(Nodes):
         around = np.pad(new, ((0, 0), (1, 1)))
         alone = (new == 0) & (around[:, :-2] == motion.sides) & (around[:, 2:] == motion.sides)  # between two that slip as it did: it goes on
         return replace(motion, sides=np.where(alone, motion.sides, new).astype(np.int8))
+
+    def by_forces(self, row: int, W: Sparse) -> Sparse:
+        """(samples, unknowns after the tangents): from the derivative W with respect to the multiplier of a row at the inner nodes."""
+        if not self.active[row]:
+            raise CalibodyError(f"The force of {self.structure.row_owners[row]} follows from other loops and cannot be told apart; do not observe it.")
+        kept, place = int(self.active.sum()), int(self.active[:row].sum())
+        m = np.arange(self.inner)
+        return W @ sp.csr_matrix((np.ones(self.inner), (m, m * kept + place)), shape=(self.inner, self.size - self.nq))
 
     # -- equations -----------------------------------------------------------------------------------------------------------------
 

@@ -102,6 +102,8 @@ class Shadow(Observed[Steps, States]):
         paths = [p.path for e in entries for p in e.places if p.sensor is None]
         self.rows = Rows.of(structure, Numbers.of(structure), paths)
         _check(structure, self.rows, stepper)
+        if (force := next((d.channel.path for run in runs for d in run.data if observe.is_force(d.channel)), None)) is not None:
+            raise CalibodyError(f'method = "shadow" does not observe forces yet ({force}); use method = "transcription".')
         for k, e in enumerate(entries):  # the engine's rows cannot push
             if any(p.path.endswith(".damping") for p in e.places) and self.lower[k] == -np.inf:
                 self.lower[k] = 0.0
@@ -139,6 +141,10 @@ class Shadow(Observed[Steps, States]):
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         s = self.runs[r].structure
         return assembly.frames_at(s, numbers, motion.q, assembly.turns_along(s, numbers, motion.q))
+
+    def multipliers(self, motion: States) -> np.ndarray:
+        """None of them is observed (see `_check`)."""
+        return np.zeros((self.rows.structure.nc, motion.q.shape[1]))
 
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         run = self.runs[r]
@@ -235,7 +241,7 @@ class Shadow(Observed[Steps, States]):
 
     def _predicted(self, r: int, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors, d: Data) -> Predicted:
         if d.channel.quantity != "rate":
-            return predicted(self.runs[r], model, numbers, p.frames, sensors, d)
+            return predicted(self.runs[r], model, numbers, p.frames, self.multipliers(states), sensors, d)
         gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
         return Predicted(self._rate(r, p, states, d, delay), gain, bias)
 

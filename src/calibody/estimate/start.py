@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import Predicted, Sensors, predicted, sensor
@@ -55,7 +56,10 @@ class Smoothing(AbstractProblem):
     def __init__(self, run: Run, model: Model, numbers: Numbers, sensors: Sensors) -> None:
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
-        rates = [np.median(np.diff(d.times)) for d in run.data if len(d.times) > 1]
+        self.data = [d for d in run.data if not observe.is_force(d.channel)]
+        if not self.data:
+            raise CalibodyError(f'The run "{run.recording.name}" observes forces only; at least one angle, position or rate is needed.')
+        rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
         self.dt = float(np.median(rates)) if rates else run.h
         self.fastest = 0.2 / self.dt
         self.cutoff = np.full(run.structure.nv, min(CUTOFF, self.fastest))
@@ -63,25 +67,25 @@ class Smoothing(AbstractProblem):
     @property
     def smooth(self) -> np.ndarray:
         """Of every velocity."""
-        sd = float(np.median(list(self.run.noise.measured.values())))
+        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data]))
         return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
 
     def parts(self) -> list[tuple[np.ndarray, list[int]]]:
         """(velocities, channels) that belong together: one coordinate and what observes it, or all of them."""
         run, s = self.run, self.run.structure
         if not observed_directly(run):
-            return [(np.arange(s.nv), list(range(len(run.data))))]
-        dof = [int(plan_of(s).coordinate_dof[s.coordinate_index[d.channel.name]]) for d in run.data]
+            return [(np.arange(s.nv), list(range(len(self.data))))]
+        dof = [int(plan_of(s).coordinate_dof[s.coordinate_index[d.channel.name]]) for d in self.data]
         return [(np.array([i]), [k for k, j in enumerate(dof) if j == i]) for i in sorted(set(dof))]
 
     def misfit(self, x: States) -> np.ndarray:
         """Sum of squares of every channel in units of its noise."""
-        both = zip(self.run.data, self._predicted(x), strict=True)
+        both = zip(self.data, self._predicted(x), strict=True)
         return np.array([float(np.sum(((found.value - d.y) * self.run.weight(d)) ** 2)) for d, found in both])
 
     def _predicted(self, x: States) -> list[Predicted]:
         frames = assembly.frames(self.run.structure, self.numbers, self.run.point(self.model, self.numbers, x))
-        return [predicted(self.run, self.model, self.numbers, frames, self.sensors, d) for d in self.run.data]
+        return [predicted(self.run, self.model, self.numbers, frames, x.multipliers, self.sensors, d) for d in self.data]
 
     def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lin = self.linearise(x, theta)
@@ -90,7 +94,7 @@ class Smoothing(AbstractProblem):
     def linearise(self, x: States, theta: np.ndarray) -> Linearisation:
         run, s = self.run, self.run.structure
         F, Fx = [], []
-        for d, found in zip(run.data, self._predicted(x), strict=True):
+        for d, found in zip(self.data, self._predicted(x), strict=True):
             weight = run.weight(d)
             F.append((found.value - d.y) * weight)
             Fx.append(sp.diags(weight) @ found.matrix(s.nv))
@@ -110,7 +114,7 @@ class Smoothing(AbstractProblem):
 
     def reweigh(self, x: States) -> None:
         """Weights of the run's samples from their residuals."""
-        for d, found in zip(self.run.data, self._predicted(x), strict=True):
+        for d, found in zip(self.data, self._predicted(x), strict=True):
             self.run.weights[d.channel.path] = weights(found.value - d.y, self.run.noise.measured[d.channel.path])
 
     def _loops(self, x: States) -> tuple[np.ndarray, Sparse]:
@@ -140,12 +144,16 @@ def first_motion(run: Run, model: Model, numbers: Numbers, sensors: Sensors, rob
 
 def observed_directly(run: Run) -> bool:
     """Whether every channel is a coordinate of its own."""
-    return run.structure.coordinates == TREE and not run.active.any() and all(d.channel.kind == "joint" and not d.channel.components for d in run.data)
+    return (
+        run.structure.coordinates == TREE
+        and not run.active.any()
+        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if not observe.is_force(d.channel))
+    )
 
 
 def quickened(spline: Smoothing, solution: Solution) -> Solution:
     """The spline with its cutoffs raised where they leave more than noise."""
-    misfit, count = spline.misfit(solution.x), np.array([len(d.y) for d in spline.run.data])
+    misfit, count = spline.misfit(solution.x), np.array([len(d.y) for d in spline.data])
     duration = spline.run.times[-1] - spline.run.times[0]
     going = spline.parts()
     for _ in range(RAISES):
@@ -180,7 +188,7 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
-    targets = [_Target(d, run.times[picked], sensors) for d in run.data if d.channel.quantity != "rate"]
+    targets = [_Target(d, run.times[picked], sensors) for d in run.data if d.channel.quantity != "rate" and not observe.is_force(d.channel)]
     q = resting(tree, rigid)
     nodes = []
     for k in range(len(picked)):

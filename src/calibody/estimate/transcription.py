@@ -68,6 +68,9 @@ class Transcription(Observed[Run, States]):
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         return self.framed(r, motion, model, numbers)[1]
 
+    def multipliers(self, motion: States) -> np.ndarray:
+        return motion.multipliers
+
     def framed(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
         point = self.runs[r].point(model, numbers, motion)
         return point, assembly.frames(self.runs[r].structure, numbers, point)
@@ -81,7 +84,7 @@ class Transcription(Observed[Run, States]):
                 return np.full(1, np.inf), np.full(1, np.inf)
             point, frames = self.framed(r, motion, model, numbers)
             run = self.runs[r]
-            F += [(predicted(run, model, numbers, frames, sensors, d).value - d.y) * run.weight(d) for d in run.data] + [motion.noise]
+            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data] + [motion.noise]
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
         return np.concatenate(F), np.concatenate(C)
 
@@ -169,11 +172,11 @@ class Transcription(Observed[Run, States]):
         run = self.runs[r]
         f, fx, ft = [], [], []
         for d in run.data:
-            prediction = predicted(run, model, numbers, frames, sensors, d)
-            weight = run.weight(d)
+            prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d)
+            weight, forces = run.weight(d), prediction.sampled.by_multiplier
             f.append((prediction.value - d.y) * weight)
-            block = sp.diags(weight) @ prediction.matrix(run.structure.nv)
-            fx.append(sp.hstack([block, sp.csr_matrix((len(d.y), run.size - run.nq))], format="csr"))
+            rest = sp.csr_matrix((len(d.y), run.size - run.nq)) if forces is None else prediction.gain * run.by_forces(*forces)
+            fx.append(sp.diags(weight) @ sp.hstack([prediction.matrix(run.structure.nv), rest], format="csr"))
             moved = self.samples_by_parameters(r, theta, d, prediction, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
             ft.append(moved * weight[:, None])
         count = len(motion.noise)

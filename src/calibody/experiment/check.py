@@ -59,7 +59,7 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
             for spec in experiment.recordings:
-                _channels(findings, model, spec)
+                _channels(findings, model, spec, experiment.method.coordinates)
             unknowns = _unknowns(findings, model, experiment)
         if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
             _foresee(findings, model, runs, experiment)
@@ -96,11 +96,14 @@ def _same_data(findings: list[Finding], runs: list[Recording]) -> None:
         seen.setdefault(key, run.name)
 
 
-def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
-    from calibody.estimate.observe import check as check_observed
+def _channels(findings: list[Finding], model: Model, spec: RunSpec, coordinates: str) -> None:
+    from calibody.estimate import observe
+    from calibody.mechanics.structure import Structure
 
     for path in spec.observed:
-        _attempt(findings, lambda path=path: check_observed(model, path, spec.observed))
+        channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
+        if channel is not None and observe.is_force(channel):
+            _attempt(findings, lambda channel=channel: observe.multiplier(Structure.build(model, coordinates, compiled=False), channel))
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:
