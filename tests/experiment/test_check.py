@@ -53,7 +53,7 @@ def test_errors_of_the_model_and_the_unknowns(tmp_path: Path) -> None:
     for old, new, word in [
         ("pendulum.xml", "nowhere.xml", "nowhere.xml does not exist"),
         ('"actuator.motor" =', '"actuator.motor.force" =', "cannot be driven"),
-        ('"joint.hinge.rate" =', '"joint.hinge.reaction.force.x" =', "cannot be observed"),
+        ('"joint.hinge.rate" =', '"joint.hinge.reaction.torque.x" =', "cannot be observed"),
         ('"-0.5 * rod"', '"-0.5 * rot"', '"rot"'),
         ("lower = 0.0", "lower = 2.0", "outside its bounds"),
         ('clock", time_unit = "ms"', 'clock", time_unit = "us"', "shorter than the recording"),

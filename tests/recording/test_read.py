@@ -190,10 +190,12 @@ def test_unwrapping_is_for_angles() -> None:
     spec = {"column": "x", "unit": "deg"}
     np.testing.assert_allclose(read(data, observe={A: spec})[A].values, truth + 1)
     np.testing.assert_allclose(read(data, observe={A: spec | {"unwrap": False}})[A].values, (truth + 1) % (2 * np.pi))
-    raw = read(data, observe={"body.b.angle.x": spec, "joint.s.position": {"column": "x"}})
-    np.testing.assert_allclose(raw["body.b.angle.x"].values, (truth + 1) % (2 * np.pi))
-    forced = read(data, observe={"body.b.angle.x": spec | {"unwrap": True}})
-    np.testing.assert_allclose(forced["body.b.angle.x"].values, truth + 1)
+    for path in ("body.b.angle.x", A):
+        np.testing.assert_allclose(read(data, observe={path: spec | {"unwrap": True}})[path].values, truth + 1)
+        np.testing.assert_allclose(read(data, observe={path: spec})[path].values, truth + 1)
+    raw = read(data, observe={"joint.s.position": {"column": "x"}, "body.b.angle": {"columns": ["x"] * 3, "unit": "deg"}})
+    np.testing.assert_allclose(raw["joint.s.position"].values, data["x"])
+    assert not np.allclose(raw["body.b.angle.x"].values, truth + 1)  # three components are a rotation vector, not three angles
 
 
 def test_masked_arrays_have_gaps() -> None:

@@ -277,10 +277,10 @@ class _Fit:
 
     def _begin(self, problem: Transcription, r: int, theta: np.ndarray) -> States:
         run = problem.runs[r]
-        model, numbers, _ = problem.model_of(r, theta)
+        model, numbers, sensors = problem.model_of(r, theta)
         if run.structure.nc:
             run.active = independent(run.structure, numbers, resting(run.structure, model))
-        states = first_motion(run, model, numbers, self.robust)
+        states = first_motion(run, model, numbers, sensors, self.robust)
         states = multipliers_of(run, model, numbers, states)
         if len(run.ringing):
             size = np.sqrt((states.multipliers**2).mean(axis=1))

@@ -1,26 +1,68 @@
-"""Channels of a motion at its nodes, and their derivatives with respect to the nodes' coordinates.
+"""Channels of a motion at its nodes and at the samples, and their derivatives with respect to the nodes' coordinates.
 
 A sample at the time t is the cubic through the four nodes around it (linear interpolation errs by h^2/8 times the acceleration), so the
 prediction of all samples is `W o`, `o` the channel at the nodes and W a sparse matrix of Lagrange weights. A rate at node k is
-`(rho_(k-1) + rho_k)/2`, at the ends one-sided of second order.
+`(rho_(k-1) + rho_k)/2`, at the ends one-sided of second order; rho is the difference of the nodes over h, of a ball `log(R_k'R_(k+1))/h` in the child's axes.
+
+**Orientations.** The nine entries of a rotation matrix are interpolated like everything else, `M = W R` (a rotation up to the same h^4), and compared with the
+measured rotation Y where that is a small turn:
+
+    d = log(Y' M),      the fitted sample is y + d
+
+y the measured rotation vector and d the turn from the measured to the predicted orientation, in the axes of the sensor. Nothing is singular as long as the two differ by less than
+half a turn, whatever turns either has made. A bias b is a sensor that sits askew, `Y = R exp(b)`: then `d = -b` whatever the motion is.
+
+**Angles in a plane.** Where a body turns about one axis of the world only (all joints between them are slides, and hinges parallel to it), one component says it all. Its
+angle is that of R, with the turns that the hinges have counted. Neither the sensor nor the coordinates know how often the mechanism was turned before
+the recording began: whole turns between the two at the first samples are left out. The same holds for hinges in `free` coordinates.
+
+**Forces.** A load cell sees the multiplier of a constraint row: the force that closes a loop and, in `free` coordinates, the force that a hinge or ball carries. These are unknowns of
+the inner nodes only, so W goes from those to the samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.mechanics import channels
-from calibody.mechanics.assembly import Frames
+from calibody.mechanics import channels, host
+from calibody.mechanics.assembly import Frames, relative_rotation
 from calibody.mechanics.elements import spring
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import TREE, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
+from calibody.recording.orientations import rotations
+from calibody.recording.recording import Recording
 from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
+
+OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position",), "body": ("position", "com", "angle")}
+TURN = 2.0 * np.pi
+CUT = 1.0
+"""rad: the angle that a body has when all its hinges are at zero is taken between -CUT and a turn more, so that none that people choose (multiples of a
+quarter turn) is on the edge."""
+FIRST = 9
+"""Samples from which whole turns are counted: their median is not misled by outliers."""
+PARALLEL = 1e-9
+
+
+@dataclass(frozen=True)
+class Data:
+    """One observed channel on the mesh of a run."""
+
+    channel: channels.Channel
+    y: np.ndarray
+    times: np.ndarray
+    W: Sparse
+    """(samples, K) from the channel at the nodes to the samples."""
+    dW: Sparse
+    """Its derivative with respect to time: minus the derivative with respect to a delay."""
+    rotation: np.ndarray | None = None
+    """(3, 3, samples): the measured orientation of which the channel is one component."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +73,120 @@ class NodeValues:
     dofs: np.ndarray
     gradient: np.ndarray
 
-    def matrix(self, nv: int) -> Sparse:
-        """(K, K nv): derivative with respect to all nodes' tangents."""
+    def matrix(self, width: int) -> Sparse:
+        """(K, K width): derivative with respect to all nodes' unknowns, of which each has `width`, the tangents first."""
         K = len(self.value)
         rows = np.broadcast_to(np.arange(K), self.gradient.shape)
-        columns = rows * nv + self.dofs[:, None]
-        return sp.csr_matrix((self.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(K, K * nv))
+        columns = rows * width + self.dofs[:, None]
+        return sp.csr_matrix((self.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(K, K * width))
 
 
-def check(model: Model, path: str) -> channels.Channel:
-    """A channel that can be observed, as a scalar."""
+@dataclass(frozen=True)
+class Sampled:
+    """A channel at the samples, its slope in time, and its derivative (samples, K width) with respect to all nodes' unknowns, as a function of `width`."""
+
+    value: np.ndarray
+    slope: np.ndarray
+    matrix: Callable[[int], Sparse]
+    by_multiplier: tuple[int, Sparse] | None = None
+    """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
+
+
+# -- which channels --------------------------------------------------------------------------------------------------------------------
+
+
+def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Channel:
+    """A channel that can be observed, as a scalar, where the channels `beside` are observed too."""
     channel = channels.resolve(model, path)
+    if channel.quantity in ("orientation", "pose"):
+        raise CalibodyError(
+            f'The channel "{path}" says little alone; give all of {", ".join(channel.components)} as columns of "{channel.whole}", '
+            f'or the rotation vector "{channel.whole.rpartition(".")[0]}.angle".'
+        )
     if channel.components and channel.component is None:
         raise CalibodyError(
             f'The channel "{path}" has {len(channel.components)} components; observe them one by one, for instance "{path}.{channel.components[0]}".'
         )
-    good = {"joint": ("angle", "position", "rate"), "site": ("position",), "body": ("position", "com")}
-    if channel.quantity not in good.get(channel.kind, ()) or (channel.kind == "joint" and channel.component is not None):
+    if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
-            f'The channel "{path}" cannot be observed yet; observe angles, positions and rates of hinges and slides, or positions of sites and bodies.'
+            f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
+            "or forces of loops, hinges and balls."
         )
+    if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
+        _check_planar(model, channel)
     return channel
 
 
+def turns(channel: channels.Channel) -> bool:
+    """Whether the channel is a component of the angular rate of a ball or a free joint."""
+    return channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
+
+
+def is_force(channel: channels.Channel) -> bool:
+    """Whether a multiplier is observed."""
+    return channel.quantity in ("force", "reaction.force")
+
+
+def multiplier(structure: Structure, channel: channels.Channel) -> tuple[int, float]:
+    """The constraint row whose multiplier a force is, and with which sign: multipliers act on the first link of a row, their opposites on the second."""
+    owner, component = f"{channel.kind}.{channel.name}", channel.component or 0
+    rows = [i for i, o in enumerate(structure.row_owners) if o == owner]
+    if channel.kind == "loop":
+        return rows[component], 1.0
+    if structure.coordinates == TREE:
+        raise CalibodyError(f'The channel "{channel.path}" is no unknown in "tree" coordinates; fit with coordinates = "free", or observe forces of loops.')
+    if not rows or rows[0] >= 3 * len(structure.points):
+        raise CalibodyError(f'The channel "{channel.path}" cannot be observed yet; observe reaction forces of hinges and balls.')
+    return rows[component], -1.0  # the rows of a joint have the parent first
+
+
+def spatial(channel: channels.Channel, observed: Collection[str]) -> bool:
+    """Whether the channel is one of the three components of an orientation."""
+    return channel.quantity == "angle" and channel.component is not None and all(f"{channel.whole}.{c}" in observed for c in channel.components)
+
+
+def _check_planar(model: Model, channel: channels.Channel) -> None:
+    """A sentence unless the body turns about the component's axis only."""
+    alone = f'The channel "{channel.path}" is observed without {" and ".join(c for c in channel.components if not channel.path.endswith(c))}'
+    remedy = f'observe all three components, "{channel.whole}" with columns = [...]'
+    if channel.kind != "body":
+        raise CalibodyError(f"{alone}, but the components of this rotation vector mean little one by one; {remedy}.")
+    tree = Structure.build(model, TREE, compiled=False)
+    numbers = Numbers.of(tree)
+    frames = host.configuration(tree, numbers, host.zero_coordinates(tree, numbers)).frames
+    link, axis = tree.body_link[channel.name], np.eye(3)[:, channel.component]
+    turning = frames.T[:3, tree.dofs_above[link], 0]
+    if np.abs(np.cross(turning.T, axis)).max(initial=0.0) > PARALLEL or np.abs(frames.H[:, :3, link, 0] @ axis - axis).max() > PARALLEL:
+        raise CalibodyError(f'{alone}, but "{channel.name}" does not turn about {channel.components[channel.component]} of the world only; {remedy}.')  # type: ignore[index]
+
+
+def check_sensor(model: Model, path: str, kind: str, observed: Collection[str]) -> None:
+    """A sentence where a channel's bias, gain or delay has no meaning: orientations have no gain, and one delay for all of their components."""
+    channel = channels.resolve(model, path)
+    if kind != "bias" and spatial(channel, observed):
+        instead = f'its delay is "{channel.whole}.delay"' if kind == "delay" else f'a sensor that sits askew has "{path}.bias"'
+        raise CalibodyError(f'"{path}.{kind}" is estimated, but an orientation has no {kind} of one component; {instead}.')
+
+
+def measured_rotation(recording: Recording, channel: channels.Channel) -> np.ndarray | None:
+    """(3, 3, samples): the orientation of which the channel is one component; None for other channels."""
+    if not spatial(channel, recording.channels):
+        return None
+    parts = [recording[f"{channel.whole}.{c}"] for c in channel.components]
+    if any(len(p.times) != len(parts[0].times) or np.any(p.times != parts[0].times) for p in parts):
+        raise CalibodyError(f'The components of "{channel.whole}" have different clocks in the run "{recording.name}"; give all three at the same instants.')
+    return rotations(np.stack([p.values for p in parts]))
+
+
+# -- at the nodes ----------------------------------------------------------------------------------------------------------------------
+
+
 def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Channel) -> NodeValues:
-    """The channel at every node. For a rate the value is that of the coordinate: `rate_matrix` turns it into rates."""
+    """A scalar channel at every node. For a rate the value is that of the coordinate: `rate_matrix` turns it into rates."""
     if channel.kind == "joint":
-        return _coordinate(structure, f, channel.name)
+        return _coordinate(structure, f, _index(structure, channel))
+    if channel.kind == "body" and channel.quantity == "angle":
+        return _planar(structure, f, channel)
     if channel.kind == "site":
         site = model.tables["site"][channel.name]
         body, local = site.body, site.position
@@ -71,9 +200,27 @@ def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Ch
     return NodeValues(p[channel.component], dofs, np.einsum("tk,tjk->jk", reach, f.T[:, dofs]))
 
 
-def _coordinate(structure: Structure, f: Frames, joint: str) -> NodeValues:
+def rate_index(structure: Structure, channel: channels.Channel) -> int:
+    """Which of all rates a channel is: those of the scalar coordinates come first, then three of every ball."""
+    if not turns(channel):
+        return _index(structure, channel)
+    assert channel.component is not None
+    return len(structure.scalar_coordinates) + 3 * _ball(structure, channel) + channel.component - len(channel.components) + 3
+
+
+def _ball(structure: Structure, channel: channels.Channel) -> int:
+    return next(k for k, b in enumerate(structure.ball_coordinates) if b.joint == channel.name)
+
+
+def _index(structure: Structure, channel: channels.Channel) -> int:
+    """Which scalar coordinate a channel of a joint is."""
+    if channel.component is None:
+        return structure.coordinate_index[channel.name]
+    return next(i for i, c in enumerate(structure.scalar_coordinates) if c.joint == channel.name and c.component == channel.component)
+
+
+def _coordinate(structure: Structure, f: Frames, c: int) -> NodeValues:
     plan = plan_of(structure)
-    c = structure.coordinate_index[joint]
     if structure.coordinates == TREE:
         return NodeValues(f.s[c], plan.coordinate_dof[c : c + 1], np.ones((1, f.s.shape[1])))
     parent, child = plan.coordinate_links[c]
@@ -83,6 +230,107 @@ def _coordinate(structure: Structure, f: Frames, joint: str) -> NodeValues:
         dofs.append(above)
         values.append(sign * np.einsum("tk,tjk->jk", f.gradient[:, c], f.T[:, above]))
     return NodeValues(f.s[c], np.concatenate(dofs), np.concatenate(values))
+
+
+def _planar(structure: Structure, f: Frames, channel: channels.Channel) -> NodeValues:
+    """The angle of a body about an axis of the world that all its hinges are parallel to: that of R nearest to the sum of the hinges' angles."""
+    plan, link, a = plan_of(structure), structure.body_link[channel.name], channel.component
+    assert a is not None
+    R, dofs = f.H[:, :3, link], structure.dofs_above[link]
+    i, j = (a + 1) % 3, (a + 2) % 3
+    angle = np.arctan2(R[j, i] - R[i, j], R[i, i] + R[j, j])
+    counted, unit = np.zeros(len(angle)), link
+    while unit < structure.n:
+        for c, coordinate in enumerate(structure.scalar_coordinates):
+            if coordinate.unit == unit and coordinate.rotational:
+                axis = f.T[a, plan.coordinate_dof[c], 0] if structure.coordinates == TREE else f.gradient[a, c, 0]
+                counted = counted + np.sign(axis) * f.s[c]
+        unit = int(structure.tree_parent[unit])
+    zero = (angle[0] - counted[0] + CUT) % TURN - CUT
+    return NodeValues(angle + TURN * np.round((counted + zero - angle) / TURN), dofs, f.T[a, dofs])
+
+
+def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """R (3, 3, K) of a body or a ball, dofs, and how each of them turns it: w (3, dofs, K) with `dR = [w]x R`."""
+    if channel.kind == "body":
+        link = structure.body_link[channel.name]
+        dofs = structure.dofs_above[link]
+        return f.H[:, :3, link], dofs, f.T[:3, dofs]
+    plan = plan_of(structure)
+    k = _ball(structure, channel)
+    parent, child = plan.ball_links[k]
+    side = np.einsum("ijk,jl->ilk", f.H[:, :3, parent], numbers.placement[:, :3, structure.ball_coordinates[k].unit])
+    above = [np.setdiff1d(structure.dofs_above[x], structure.dofs_above[y]) for x, y in ((child, parent), (parent, child))]
+    w = np.concatenate([f.T[:3, above[0]], -f.T[:3, above[1]]], axis=1)
+    return np.array(relative_rotation(plan, numbers, f, k)), np.concatenate(above), np.einsum("jik,jdk->idk", side, w)
+
+
+# -- at the samples --------------------------------------------------------------------------------------------------------------------
+
+
+def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse) -> Sampled:
+    """A channel at its samples, W and dW as those of `d` but with its delay."""
+    if is_force(d.channel):
+        row, sign = multiplier(structure, d.channel)
+        force = sign * multipliers[row, 1:-1]
+        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), (row, sign * W))
+    if d.rotation is not None:
+        return _turned(*orientation(structure, numbers, f, d.channel), d, W, dW)
+    if turns(d.channel):
+        return _turning(*orientation(structure, numbers, f, d.channel), d.channel, W, dW)
+    nodes = at_nodes(structure, model, f, d.channel)
+    return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width))
+
+
+def whole_turns(structure: Structure, d: Data, prediction: np.ndarray) -> float:
+    """What to add to the prediction of an angle whose turns nobody has counted before the recording began."""
+    counted = structure.coordinates == TREE and d.channel.kind == "joint"
+    if d.channel.quantity != "angle" or d.rotation is not None or counted or not len(d.y):
+        return 0.0
+    return TURN * float(np.round(np.median((d.y - prediction)[:FIRST]) / TURN))
+
+
+def _turned(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, d: Data, W: Sparse, dW: Sparse) -> Sampled:
+    """`y + log(Y'M)`, `M = W R`: with S the derivative of one component of log by Y'M, node j turned by w changes it by `tr(S'Y'[w]x R_j)` times its weight."""
+    Y, K, component = d.rotation, R.shape[2], d.channel.component
+    assert Y is not None and component is not None
+    M, rate = (np.einsum("jis,jks->iks", Y, (weights @ R.reshape(9, K).T).T.reshape(3, 3, -1)) for weights in (W, dW))
+    S = np.array(al.matrix_log_slope(_rows(M), component))
+
+    def matrix(width: int) -> Sparse:
+        entries = W.tocoo()
+        B = np.einsum("ike,jle,lke->ije", R[..., entries.col], Y[..., entries.row], S[..., entries.row])  # R_j S' Y'
+        values = entries.data * np.einsum("ie,ide->de", _axial(B), w[..., entries.col])
+        rows, columns = np.broadcast_to(entries.row, values.shape), entries.col * width + dofs[:, None]
+        return sp.csr_matrix((values.ravel(), (rows.ravel(), columns.ravel())), shape=(len(d.y), K * width))
+
+    return Sampled(d.y + al.matrix_log(_rows(M))[component], np.einsum("ijs,ijs->s", S, rate), matrix)
+
+
+def _turning(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, channel: channels.Channel, W: Sparse, dW: Sparse) -> Sampled:
+    """W times one component of `log(A)`, `A = R_k'R_(k+1)`: with S its derivative by A, turning the nodes k and k + 1 changes it by `tr(S'R_k'[w_(k+1) - w_k]x R_(k+1))`."""
+    K, component = R.shape[2], channel.component - len(channel.components) + 3  # type: ignore[operator]
+    left, right = R[..., :-1], R[..., 1:]
+    A = _rows(np.einsum("jik,jlk->ilk", left, right))
+    turned, S = al.matrix_log(A)[component], np.array(al.matrix_log_slope(A, component))
+    turn = _axial(np.einsum("ike,lke,jle->ije", right, S, left))  # of R_(k+1) S' R_k'
+
+    def matrix(width: int) -> Sparse:
+        k = np.arange(K - 1)
+        values = np.stack([np.einsum("ik,idk->dk", sign * turn, w[..., nodes]) for sign, nodes in ((-1.0, slice(0, -1)), (1.0, slice(1, None)))])
+        columns = (k + np.array([0, 1])[:, None, None]) * width + dofs[:, None]
+        return W @ sp.csr_matrix((values.ravel(), (np.broadcast_to(k, values.shape).ravel(), columns.ravel())), shape=(K - 1, K * width))
+
+    return Sampled(W @ turned, dW @ turned, matrix)
+
+
+def _axial(B: np.ndarray) -> np.ndarray:
+    """a (3, ...) with `tr(B [w]x) = a . w`."""
+    return np.stack([B[1, 2] - B[2, 1], B[2, 0] - B[0, 2], B[0, 1] - B[1, 0]])
+
+
+def _rows(M: np.ndarray) -> al.Matrix:
+    return tuple(map(tuple, M))  # type: ignore[return-value]
 
 
 def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
@@ -107,10 +355,14 @@ def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
     return W
 
 
-def rate_matrix(K: int, h: float) -> Sparse:
-    """(K, K): central differences, second order at the ends too."""
+def mean_matrix(K: int) -> Sparse:
+    """(K, K - 1): from the intervals to the nodes, the mean of the two that meet there; at the ends of second order too."""
     inner = np.arange(1, K - 1)
-    rows = np.concatenate([inner, inner, [0, 0, 0], [K - 1] * 3])
-    columns = np.concatenate([inner - 1, inner + 1, [0, 1, 2], [K - 3, K - 2, K - 1]])
-    values = np.concatenate([np.full(K - 2, -0.5), np.full(K - 2, 0.5), [-1.5, 2.0, -0.5], [0.5, -2.0, 1.5]])
-    return sp.csr_matrix((values / h, (rows, columns)), shape=(K, K))
+    rows = np.concatenate([inner, inner, [0, 0, K - 1, K - 1]])
+    columns = np.concatenate([inner - 1, inner, [0, 1, K - 2, K - 3]])
+    return sp.csr_matrix((np.concatenate([np.full(2 * K - 4, 0.5), [1.5, -0.5, 1.5, -0.5]]), (rows, columns)), shape=(K, K - 1))
+
+
+def rate_matrix(K: int, h: float) -> Sparse:
+    """(K, K): from a coordinate at the nodes to its rate."""
+    return mean_matrix(K) @ sp.diags([-1.0 / h, 1.0 / h], [0, 1], shape=(K - 1, K))  # type: ignore[arg-type]

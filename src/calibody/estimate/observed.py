@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from calibody.estimate import observe
+from calibody.estimate.observe import Data
 from calibody.estimate.reported import groups
-from calibody.estimate.run import Data, Nodes
+from calibody.estimate.run import Nodes
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.channels import Channel
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 from calibody.solve.condensed import Sparse
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 OnNodes = TypeVar("OnNodes", bound=Nodes)
 State = TypeVar("State")
+Sensors = Mapping[tuple[str, str], float]
+SENSOR = ("gain", "bias", "delay")
 GEOMETRY = ("position", "orientation", "anchor", "axis", "reference", "com")
 """Numbers of a model that place things."""
 
@@ -37,10 +42,17 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         self.upper = np.array([e.upper for e in entries])
         self.scale = np.array([e.scale for e in entries])
         self.model = runs[0].structure.model
+        for place in (place for e in entries for place in e.places if place.sensor is not None):
+            for run in runs:
+                observe.check_sensor(self.model, *place.sensor, run.recording.channels)  # type: ignore[misc]
 
     @abstractmethod
     def frames(self, r: int, motion: State, model: Model, numbers: Numbers) -> Frames:
         """Kinematics of all nodes of a run."""
+
+    @abstractmethod
+    def multipliers(self, motion: State) -> np.ndarray:
+        """(nc, K): the constraint forces of a motion."""
 
     @abstractmethod
     def motion(self, r: int, states: State, theta: np.ndarray) -> Motion:
@@ -67,29 +79,11 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         model = self.model.replace(values, check=False)
         return model, Numbers.of(self.runs[run].structure, model), sensors
 
-    def predict(
-        self, run: Nodes, model: Model, frames: Frames, sensors: dict[tuple[str, str], float], d: Data
-    ) -> tuple[np.ndarray, np.ndarray, observe.NodeValues, float]:
-        """Prediction of the samples, its slope in time, the channel at the nodes, the gain."""
-        nodes = observe.at_nodes(run.structure, model, frames, d.channel)
-        path = d.channel.path
-        gain, bias = (sensors.get((path, name), default) for name, default in (("gain", 1.0), ("bias", 0.0)))
-        W, dW = self.samples(run, sensors, d)
-        return gain * (W @ nodes.value) + bias, dW @ nodes.value, nodes, gain
-
-    @staticmethod
-    def samples(run: Nodes, sensors: dict[tuple[str, str], float], d: Data) -> tuple[Sparse, Sparse]:
-        """(samples, nodes): from nodes to samples that are late by the channel's delay, and the derivative with respect to time."""
-        delay = sensors.get((d.channel.path, "delay"), 0.0)
-        if not delay:
-            return d.W, d.dW
-        return run.sampled(d.channel, d.times - delay)
-
     def fitted(self, r: int, states: State, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
         """Every channel of a run with the prediction of its samples."""
         model, numbers, sensors = self.model_of(r, theta)
         frames = self.frames(r, states, model, numbers)
-        return [(d, self.predict(self.runs[r], model, frames, sensors, d)[0]) for d in self.runs[r].data]
+        return [(d, predicted(self.runs[r], model, numbers, frames, self.multipliers(states), sensors, d).value) for d in self.runs[r].data]
 
     def prior(self, theta: np.ndarray) -> np.ndarray:
         return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
@@ -101,18 +95,14 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
             out[row, k] = 1.0 / self.entries[k].prior[1]  # type: ignore[index]
         return out
 
-    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: np.ndarray, slope: np.ndarray, gain: float, motion: State) -> np.ndarray:
+    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, motion: State) -> np.ndarray:
         out = np.zeros((len(d.y), len(self.entries)))
         for k, entry in enumerate(self.entries):
             if entry.run not in (None, r):
                 continue
             for place in entry.places:
-                if place.sensor is not None and place.sensor[0] == d.channel.path:
-                    kind = place.sensor[1]
-                    _, sensors = values_at(self.entries, theta, r)
-                    bias = sensors.get((d.channel.path, "bias"), 0.0)
-                    column = {"bias": np.ones(len(d.y)), "gain": (prediction - bias) / gain if gain else prediction, "delay": -gain * slope}[kind]
-                    out[:, k] += place.slope(theta[k]) * column
+                if place.sensor is not None and place.sensor[0] in (d.channel.path, d.channel.whole):
+                    out[:, k] += place.slope(theta[k]) * prediction.by_sensor(place.sensor[1])
             if moves_channel(entry, d):
                 step = 1e-6 * entry.scale
                 ends = []
@@ -121,9 +111,42 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
                     moved[k] += sign * step
                     model, numbers, sensors = self.model_of(r, moved)
                     frames = self.frames(r, motion, model, numbers)
-                    ends.append(self.predict(self.runs[r], model, frames, sensors, d)[0])
+                    ends.append(predicted(self.runs[r], model, numbers, frames, self.multipliers(motion), sensors, d).value)
                 out[:, k] += (ends[0] - ends[1]) / (2.0 * step)
         return out
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The samples of a channel as its sensor would have read them, `gain * channel(t - delay) + bias`."""
+
+    sampled: observe.Sampled
+    gain: float
+    bias: float
+
+    @property
+    def value(self) -> np.ndarray:
+        return self.gain * self.sampled.value + self.bias
+
+    def matrix(self, width: int) -> Sparse:
+        """(samples, K width): derivative with respect to all nodes' unknowns."""
+        return self.gain * self.sampled.matrix(width)
+
+    def by_sensor(self, kind: str) -> np.ndarray:
+        """Derivative with respect to the channel's bias, gain or delay."""
+        return {"bias": np.ones(len(self.sampled.value)), "gain": self.sampled.value, "delay": -self.gain * self.sampled.slope}[kind]
+
+
+def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data) -> Predicted:
+    gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
+    W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
+    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW)
+    return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
+
+
+def sensor(sensors: Sensors, channel: Channel, kind: str) -> float:
+    """A channel's bias, gain or delay: its own, or that of the vector it is a component of."""
+    return sensors.get((channel.path, kind), sensors.get((channel.whole, kind), 1.0 if kind == "gain" else 0.0))
 
 
 def moves_channel(entry: Entry, d: Data) -> bool:

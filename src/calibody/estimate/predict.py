@@ -10,7 +10,8 @@ import numpy as np
 import scipy.linalg
 
 from calibody.errors import CalibodyError, SimulationError
-from calibody.estimate import observe
+from calibody.estimate.observed import Sensors, predicted
+from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry, Unknown
 from calibody.mechanics import host
 from calibody.mechanics.structure import TREE
@@ -26,6 +27,8 @@ WINDOW = 0.1
 """Share of the recording from which the start is estimated by default ..."""
 FEWEST_NODES = 20
 """... and how many sampling periods it has at least."""
+FEWEST_SIMULATED = 4
+"""Nodes of a simulation that ended early, for its channels to be interpolated."""
 
 
 @dataclass(frozen=True)
@@ -101,24 +104,19 @@ def predict(result: Result, recording: Recording, window: float | None = None) -
         if partial is None:
             raise
         incomplete, simulated = str(error), partial
-    channels = {}
-    for o in recording.observations:
-        good = o.present
-        times, measured = o.times[good] - recording.start, o.values[good]
-        values = simulated[o.channel]
-        nodes = simulated.time
-        delay = sensors.get((o.channel, "delay"), 0.0)
-        at = np.clip(times - delay, 0.0, nodes[-1])
-        if not o.channel.endswith(".rate") and "angle" in o.channel:
-            values = values + _whole_turns(values[0] - measured[0])
-        predicted = sensors.get((o.channel, "gain"), 1.0) * (observe.interpolation(nodes, at) @ values) + sensors.get((o.channel, "bias"), 0.0)
-        inside = times <= nodes[-1] + 1e-9
-        channels[o.channel] = Predicted(o.channel, o.times[good][inside], measured[inside], predicted[inside])
-    return Prediction(recording.name, channels, simulated, incomplete)
+    return Prediction(recording.name, compared(recording, simulated, sensors), simulated, incomplete)
 
 
-def _whole_turns(offset: float) -> float:
-    return -2.0 * np.pi * round(offset / (2.0 * np.pi))
+def compared(recording: Recording, simulated: Motion, sensors: Sensors) -> dict[str, Predicted]:
+    """Every observed channel beside a simulation from the start of the recording, which may have ended early."""
+    times = recording.start + simulated.h * np.arange(simulated.q.shape[1])
+    if len(times) < FEWEST_SIMULATED:
+        return {}
+    nodes = Nodes(simulated.structure, recording, times, Noise({}, frozenset(), {}))
+    read = {
+        d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, simulated.multipliers, sensors, d).value) for d in nodes.data
+    }
+    return {path: Predicted(path, d.times, d.y, value) for path, (d, value) in read.items()}
 
 
 def _initial(motion: Motion) -> dict[str, np.ndarray | float]:

@@ -18,12 +18,14 @@ which leaves its motion at both ends open. There its deflection is that of the n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.observe import Data
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kinematics import difference, retract
@@ -44,19 +46,6 @@ class States:
     noise: np.ndarray
     sides: np.ndarray | None = None
     """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """One observed channel on the mesh of a run."""
-
-    channel: channels.Channel
-    y: np.ndarray
-    times: np.ndarray
-    W: Sparse
-    """(samples, K) from the channel at the nodes to the samples."""
-    dW: Sparse
-    """Its derivative with respect to time: minus the derivative with respect to a delay."""
 
 
 class Noise:
@@ -82,12 +71,17 @@ class Nodes:
         """Of the samples, by channel: 1, or less for outliers of a robust fit."""
 
     def _data(self, observation: Observation) -> Data:
-        channel = observe.check(self.structure.model, observation.channel)
+        channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
+        if observe.is_force(channel):
+            observe.multiplier(self.structure, channel)
+        rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
+        if rotation is not None:
+            good &= np.isfinite(rotation[0, 0])
         good[good] = self.wanted(observation.times[good])
         times = observation.times[good]
-        return Data(channel, observation.values[good], times, *self.sampled(channel, times))
+        return Data(channel, observation.values[good], times, *self.sampled(channel, times), None if rotation is None else rotation[..., good])
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """Which samples are used."""
@@ -100,15 +94,16 @@ class Nodes:
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
         """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
-        W, ahead, behind = (self.interpolation(inside + s) for s in (0.0, step, -step))
+        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_force(channel) else self.interpolation
+        W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if channel.quantity == "rate":
-            W, dW = self.sampled_rates(inside, W, dW)
+            W, dW = self.sampled_rates(channel, inside, W, dW)
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 
-    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
-        """W and its derivative for a rate at `times`, from those for its coordinate."""
-        R = observe.rate_matrix(self.K, self.h)
+    def sampled_rates(self, channel: channels.Channel, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
+        """W and its derivative for a rate at `times`, from those for its coordinate; of angular rates from the turns of the K - 1 intervals."""
+        R = observe.mean_matrix(self.K) / self.h if observe.turns(channel) else observe.rate_matrix(self.K, self.h)
         return W @ R, dW @ R
 
     def weight(self, d: Data) -> np.ndarray:
@@ -255,6 +250,14 @@ class Run(Nodes):
         around = np.pad(new, ((0, 0), (1, 1)))
         alone = (new == 0) & (around[:, :-2] == motion.sides) & (around[:, 2:] == motion.sides)  # between two that slip as it did: it goes on
         return replace(motion, sides=np.where(alone, motion.sides, new).astype(np.int8))
+
+    def by_forces(self, row: int, W: Sparse) -> Sparse:
+        """(samples, unknowns after the tangents): from the derivative W with respect to the multiplier of a row at the inner nodes."""
+        if not self.active[row]:
+            raise CalibodyError(f"The force of {self.structure.row_owners[row]} follows from other loops and cannot be told apart; do not observe it.")
+        kept, place = int(self.active.sum()), int(self.active[:row].sum())
+        m = np.arange(self.inner)
+        return W @ sp.csr_matrix((np.ones(self.inner), (m, m * kept + place)), shape=(self.inner, self.size - self.nq))
 
     # -- equations -----------------------------------------------------------------------------------------------------------------
 

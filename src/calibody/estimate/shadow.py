@@ -179,7 +179,7 @@ def tree_motion(run: Steps, model: Model, sensors: Mapping[tuple[str, str], floa
     numbers = Numbers.of(tree)
     mesh = Run(tree, run.recording, run.h, 1.0, run.noise)
     mesh.active = independent(tree, numbers, resting(tree, rigid))
-    states = first_motion(mesh, rigid, numbers)
+    states = first_motion(mesh, rigid, numbers, sensors)
     nearest = np.clip(np.round((run.times - mesh.times[0]) / mesh.h).astype(int), 0, mesh.K - 1)
     return tree, states.q[:, nearest]
 

@@ -22,11 +22,13 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
-from calibody.estimate.observed import GEOMETRY, Observed
-from calibody.estimate.run import Data, Nodes, Noise
+from calibody.estimate.observe import Data
+from calibody.estimate.observed import GEOMETRY, SENSOR, Observed, Predicted, Sensors, predicted, sensor
+from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.channels import Channel
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers, Structure
@@ -84,7 +86,7 @@ class Steps(Nodes):
         W.eliminate_zeros()
         return W
 
-    def sampled_rates(self, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
+    def sampled_rates(self, channel: Channel, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
         """The engine's velocity is that of the step before a node; the rate at the node is the mean of two steps, taken at the nearest node."""
         k = np.arange(self.K)
         mean = sp.csr_matrix((np.full(2 * self.K, 0.5), (np.tile(k, 2), np.concatenate([k, np.minimum(k + 1, self.K - 1)]))), shape=(self.K, self.K))
@@ -99,6 +101,8 @@ class Shadow(Observed[Steps, States]):
         paths = [p.path for e in entries for p in e.places if p.sensor is None]
         self.rows = Rows.of(structure, Numbers.of(structure), paths)
         _check(structure, self.rows, stepper)
+        if (force := next((d.channel.path for run in runs for d in run.data if observe.is_force(d.channel)), None)) is not None:
+            raise CalibodyError(f'method = "shadow" does not observe forces yet ({force}); use method = "transcription".')
         for k, e in enumerate(entries):  # the engine's rows cannot push
             if any(p.path.endswith(".damping") for p in e.places) and self.lower[k] == -np.inf:
                 self.lower[k] = 0.0
@@ -136,6 +140,10 @@ class Shadow(Observed[Steps, States]):
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         s = self.runs[r].structure
         return assembly.frames_at(s, numbers, motion.q, assembly.turns_along(s, numbers, motion.q))
+
+    def multipliers(self, motion: States) -> np.ndarray:
+        """None of them is observed (see `_check`)."""
+        return np.zeros((self.rows.structure.nc, motion.q.shape[1]))
 
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         run = self.runs[r]
@@ -175,7 +183,7 @@ class Shadow(Observed[Steps, States]):
         loose, dynamic, equations = [self.prior(theta)], [], []
         for r, states in enumerate(x):
             try:
-                model, _, values, sensors, p = self._placed(r, states, theta)
+                model, numbers, values, sensors, p = self._placed(r, states, theta)
             except CalibodyError:
                 return np.full(1, np.inf), np.full(1, np.inf)
             out = self.transition.values(values, p, self._signals(r, model), states.v, states.lam)
@@ -183,7 +191,7 @@ class Shadow(Observed[Steps, States]):
             dynamic.append(self.weight * out[:, :size].ravel())
             equations.append(out[:, size:].ravel())
             for d in self.runs[r].data:
-                loose.append((self._predicted(r, p, states, model, sensors, d)[0] - d.y) * self.runs[r].weight(d))
+                loose.append((self._predicted(r, p, states, model, numbers, sensors, d).value - d.y) * self.runs[r].weight(d))
         return np.concatenate(loose + dynamic), np.concatenate(equations)
 
     def linearise(self, x: Sequence[States], theta: np.ndarray) -> Chain:
@@ -191,7 +199,7 @@ class Shadow(Observed[Steps, States]):
         residuals, equations = [], []
         n, size = self.width, 2 * self.transition.nv
         for r, states in enumerate(x):
-            model, _, values, sensors, p = self._placed(r, states, theta)
+            model, numbers, values, sensors, p = self._placed(r, states, theta)
             outside = self._signals(r, model)
             b = self.transition.blocks(values, p, outside, states.v, states.lam)
             t = self._by_parameters(r, theta, states, values, p, outside, b.value)
@@ -203,7 +211,7 @@ class Shadow(Observed[Steps, States]):
                 a[:, :size] *= self.weight
             residuals.append(ChainRows(*(a[:, :size] for a in rows)))
             equations.append(ChainRows(*(a[:, size:] for a in rows)))
-            f, fx, ft = self._observed(r, theta, p, states, model, sensors)
+            f, fx, ft = self._observed(r, theta, p, states, model, numbers, sensors)
             loose.append(f)
             loose_x.append(fx)
             loose_t.append(ft)
@@ -222,51 +230,39 @@ class Shadow(Observed[Steps, States]):
 
     # -- observations ----------------------------------------------------------------------------------------------------------------
 
-    def _nodes(self, r: int, p: Place, states: States, model: Model, d: Data) -> tuple[np.ndarray, np.ndarray]:
-        """A channel at the nodes (K,) and its gradient (K, 2 nv) by tangents and velocities."""
+    def _rate(self, r: int, p: Place, states: States, d: Data, delay: float) -> observe.Sampled:
+        """The rate of a joint follows from the velocities, which are unknowns beside the tangents."""
         s = self.runs[r].structure
-        gradient = np.zeros((len(states.v), 2 * s.nv))
-        if d.channel.quantity == "rate":
-            c = s.coordinate_index[d.channel.name]
-            rate = np.einsum("kj,kj->k", p.N.first[:, c], states.v)
-            by_place = p.N.along(states.v)[:, c]
-            gradient[:, : s.nv] = (by_place[:, None, :] @ self.transition.tangents(p))[:, 0]
-            gradient[:, s.nv :] = p.N.first[:, c]
-            return rate, gradient
-        found = observe.at_nodes(s, model, p.frames, d.channel)
-        for dof, values in zip(found.dofs, found.gradient, strict=True):
-            gradient[:, dof] += values
-        return found.value, gradient
+        c = observe.rate_index(s, d.channel)
+        value = np.einsum("kj,kj->k", p.N.first[:, c], states.v)
+        by_place = p.N.along(states.v)[:, c]
+        gradient = np.concatenate([(by_place[:, None, :] @ self.transition.tangents(p))[:, 0], p.N.first[:, c]], axis=1)
+        W, dW = self.runs[r].sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
+        return observe.Sampled(W @ value, dW @ value, lambda width: W @ observe.NodeValues(value, np.arange(2 * s.nv), gradient.T).matrix(width))
 
-    def _predicted(
-        self, r: int, p: Place, states: States, model: Model, sensors: dict[tuple[str, str], float], d: Data
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Prediction of the samples, its slope in time, the gradient at the nodes, the gain."""
-        value, gradient = self._nodes(r, p, states, model, d)
-        path = d.channel.path
-        gain, bias = sensors.get((path, "gain"), 1.0), sensors.get((path, "bias"), 0.0)
-        W, dW = self.samples(self.runs[r], sensors, d)
-        return gain * (W @ value) + bias, dW @ value, gradient, gain
+    def _predicted(self, r: int, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors, d: Data) -> Predicted:
+        if d.channel.quantity != "rate":
+            return predicted(self.runs[r], model, numbers, p.frames, self.multipliers(states), sensors, d)
+        gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
+        return Predicted(self._rate(r, p, states, d, delay), gain, bias)
 
     def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
-        model, _, _, sensors, p = self._placed(r, states, theta)
-        return [(d, self._predicted(r, p, states, model, sensors, d)[0]) for d in self.runs[r].data]
+        model, numbers, _, sensors, p = self._placed(r, states, theta)
+        return [(d, self._predicted(r, p, states, model, numbers, sensors, d).value) for d in self.runs[r].data]
 
     def _observed(
-        self, r: int, theta: np.ndarray, p: Place, states: States, model: Model, sensors: dict[tuple[str, str], float]
+        self, r: int, theta: np.ndarray, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
-        run, n = self.runs[r], self.width
+        run = self.runs[r]
         f, fx, ft = [], [], []
         for d in run.data:
-            prediction, slope, gradient, gain = self._predicted(r, p, states, model, sensors, d)
+            prediction = self._predicted(r, p, states, model, numbers, sensors, d)
             weight = run.weight(d)
-            W = self.samples(run, sensors, d)[0]
-            used = np.flatnonzero(np.any(gradient != 0.0, axis=0))
-            columns = (np.arange(run.K)[:, None] * n + used).ravel()
-            nodes = sp.csr_matrix((gradient[:, used].ravel(), (np.repeat(np.arange(run.K), len(used)), columns)), shape=(run.K, run.K * n))
-            f.append((prediction - d.y) * weight)
-            fx.append(sp.diags(gain * weight) @ (W @ nodes))
-            ft.append(self.samples_by_parameters(r, theta, d, prediction, slope, gain, states) * weight[:, None])
+            block = prediction.matrix(self.width)
+            block.eliminate_zeros()
+            f.append((prediction.value - d.y) * weight)
+            fx.append(sp.diags(weight) @ block)
+            ft.append(self.samples_by_parameters(r, theta, d, prediction, states) * weight[:, None])
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
 
     # -- parameters ------------------------------------------------------------------------------------------------------------------

@@ -17,16 +17,22 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.observe import Data
+from calibody.estimate.observed import Predicted, Sensors, predicted, sensor
 from calibody.estimate.robust import REWEIGHTINGS, weights
-from calibody.estimate.run import Data, Run, States, still
+from calibody.estimate.run import Run, States, still
 from calibody.mechanics import assembly, host
+from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
+from calibody.recording.orientations import rotations
 from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.gauss_newton import AbstractProblem, Settings, Solution, minimise
+from calibody.spatial import algebra as al
 from calibody.steppers.base import Start
 from calibody.steppers.start import free_start, stiffened
 
@@ -47,10 +53,13 @@ TRACE = float(np.pi / np.sqrt(2.0))
 class Smoothing(AbstractProblem):
     """The spline of one run; no parameters."""
 
-    def __init__(self, run: Run, model: Model, numbers: Numbers) -> None:
-        self.run, self.model, self.numbers = run, model, numbers
+    def __init__(self, run: Run, model: Model, numbers: Numbers, sensors: Sensors) -> None:
+        self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
-        rates = [np.median(np.diff(d.times)) for d in run.data if len(d.times) > 1]
+        self.data = [d for d in run.data if not observe.is_force(d.channel)]
+        if not self.data:
+            raise CalibodyError(f'The run "{run.recording.name}" observes forces only; at least one angle, position or rate is needed.')
+        rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
         self.dt = float(np.median(rates)) if rates else run.h
         self.fastest = 0.2 / self.dt
         self.cutoff = np.full(run.structure.nv, min(CUTOFF, self.fastest))
@@ -58,22 +67,25 @@ class Smoothing(AbstractProblem):
     @property
     def smooth(self) -> np.ndarray:
         """Of every velocity."""
-        sd = float(np.median(list(self.run.noise.measured.values())))
+        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data]))
         return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
 
     def parts(self) -> list[tuple[np.ndarray, list[int]]]:
         """(velocities, channels) that belong together: one coordinate and what observes it, or all of them."""
         run, s = self.run, self.run.structure
         if not observed_directly(run):
-            return [(np.arange(s.nv), list(range(len(run.data))))]
-        dof = [int(plan_of(s).coordinate_dof[s.coordinate_index[d.channel.name]]) for d in run.data]
+            return [(np.arange(s.nv), list(range(len(self.data))))]
+        dof = [int(plan_of(s).coordinate_dof[s.coordinate_index[d.channel.name]]) for d in self.data]
         return [(np.array([i]), [k for k, j in enumerate(dof) if j == i]) for i in sorted(set(dof))]
 
     def misfit(self, x: States) -> np.ndarray:
         """Sum of squares of every channel in units of its noise."""
+        both = zip(self.data, self._predicted(x), strict=True)
+        return np.array([float(np.sum(((found.value - d.y) * self.run.weight(d)) ** 2)) for d, found in both])
+
+    def _predicted(self, x: States) -> list[Predicted]:
         frames = assembly.frames(self.run.structure, self.numbers, self.run.point(self.model, self.numbers, x))
-        nodes = [observe.at_nodes(self.run.structure, self.model, frames, d.channel).value for d in self.run.data]
-        return np.array([float(np.sum(((d.W @ v - d.y) * self.run.weight(d)) ** 2)) for d, v in zip(self.run.data, nodes, strict=True)])
+        return [predicted(self.run, self.model, self.numbers, frames, x.multipliers, self.sensors, d) for d in self.data]
 
     def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lin = self.linearise(x, theta)
@@ -81,14 +93,11 @@ class Smoothing(AbstractProblem):
 
     def linearise(self, x: States, theta: np.ndarray) -> Linearisation:
         run, s = self.run, self.run.structure
-        point = run.point(self.model, self.numbers, x)
-        frames = assembly.frames(s, self.numbers, point)
         F, Fx = [], []
-        for d in run.data:
-            nodes = observe.at_nodes(s, self.model, frames, d.channel)
+        for d, found in zip(self.data, self._predicted(x), strict=True):
             weight = run.weight(d)
-            F.append((d.W @ nodes.value - d.y) * weight)
-            Fx.append(sp.diags(weight) @ (d.W @ nodes.matrix(s.nv)))
+            F.append((found.value - d.y) * weight)
+            Fx.append(sp.diags(weight) @ found.matrix(s.nv))
         step = difference(s, x.q[:, 1:], x.q[:, :-1])
         F.append((np.diff(step, axis=1) / self.smooth[:, None]).T.ravel())
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
@@ -105,10 +114,8 @@ class Smoothing(AbstractProblem):
 
     def reweigh(self, x: States) -> None:
         """Weights of the run's samples from their residuals."""
-        frames = assembly.frames(self.run.structure, self.numbers, self.run.point(self.model, self.numbers, x))
-        for d in self.run.data:
-            nodes, path = observe.at_nodes(self.run.structure, self.model, frames, d.channel), d.channel.path
-            self.run.weights[path] = weights(d.W @ nodes.value - d.y, self.run.noise.measured[path])
+        for d, found in zip(self.data, self._predicted(x), strict=True):
+            self.run.weights[d.channel.path] = weights(found.value - d.y, self.run.noise.measured[d.channel.path])
 
     def _loops(self, x: States) -> tuple[np.ndarray, Sparse]:
         from calibody.mechanics.equations import evaluate
@@ -122,10 +129,10 @@ class Smoothing(AbstractProblem):
         return self.run.move(x, np.concatenate([d, np.zeros(self.run.size - self.run.nq)]))
 
 
-def first_motion(run: Run, model: Model, numbers: Numbers, robust: bool = False) -> States:
-    """Coordinates of all nodes; multipliers and noise zero. `robust` weighs outliers down."""
-    spline = Smoothing(run, model, numbers)
-    states = still(run, resting(run.structure, model)) if observed_directly(run) else walked(run, model)
+def first_motion(run: Run, model: Model, numbers: Numbers, sensors: Sensors, robust: bool = False) -> States:
+    """Coordinates of all nodes; multipliers and noise zero. `sensors` have the channels' bias, gain and delay; `robust` weighs outliers down."""
+    spline = Smoothing(run, model, numbers, sensors)
+    states = still(run, resting(run.structure, model)) if observed_directly(run) else walked(run, model, sensors)
     solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
     if not robust:
         solution = quickened(spline, solution)
@@ -137,12 +144,16 @@ def first_motion(run: Run, model: Model, numbers: Numbers, robust: bool = False)
 
 def observed_directly(run: Run) -> bool:
     """Whether every channel is a coordinate of its own."""
-    return run.structure.coordinates == TREE and not run.active.any() and all(d.channel.kind == "joint" for d in run.data)
+    return (
+        run.structure.coordinates == TREE
+        and not run.active.any()
+        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if not observe.is_force(d.channel))
+    )
 
 
 def quickened(spline: Smoothing, solution: Solution) -> Solution:
     """The spline with its cutoffs raised where they leave more than noise."""
-    misfit, count = spline.misfit(solution.x), np.array([len(d.y) for d in spline.run.data])
+    misfit, count = spline.misfit(solution.x), np.array([len(d.y) for d in spline.data])
     duration = spline.run.times[-1] - spline.run.times[0]
     going = spline.parts()
     for _ in range(RAISES):
@@ -167,27 +178,25 @@ def quickened(spline: Smoothing, solution: Solution) -> Solution:
     return solution
 
 
-def walked(run: Run, model: Model) -> States:
+def walked(run: Run, model: Model, sensors: Sensors) -> States:
     """Inverse kinematics node after node, each from the one before: turns are counted and loops stay on their branch.
 
-    At at most `WALKED` instants, in joint coordinates: `minimise |o(q) - y|^2 + |q - before|^2/TETHER^2` subject to closed loops.
+    At at most `WALKED` instants, in joint coordinates: `minimise |o(q) - y|^2 + |q - before|^2/TETHER^2` subject to closed loops. Of an orientation Y the
+    deviation is log(R'Y).
     """
     rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
-    data = [d for d in run.data if d.channel.quantity != "rate"]
-    targets = [np.interp(run.times[picked], d.times, lowpass(d)) for d in data]
+    targets = [_Target(d, run.times[picked], sensors) for d in run.data if d.channel.quantity != "rate" and not observe.is_force(d.channel)]
     q = resting(tree, rigid)
     nodes = []
     for k in range(len(picked)):
         for _ in range(FIRST if k == 0 else NEXT):
             c = host.configuration(tree, numbers, q)
-            rows = [observe.at_nodes(tree, rigid, c.frames, d.channel) for d in data]
-            J = np.zeros((len(data), tree.nv))
-            for row, node in zip(J, rows, strict=True):
-                row[node.dofs] = node.gradient[:, 0]
-            miss = np.array([y[k] - node.value[0] for y, node in zip(targets, rows, strict=True)])
+            J, miss = np.zeros((len(targets), tree.nv)), np.zeros(len(targets))
+            for i, target in enumerate(targets):
+                dofs, J[i, dofs], miss[i] = target.row(tree, rigid, numbers, c.frames, k)
             H = J.T @ J + np.eye(tree.nv) / TETHER**2
             K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
             d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
@@ -200,6 +209,33 @@ def walked(run: Run, model: Model) -> States:
     part = (np.arange(run.K) - picked[where]) / (picked[where + 1] - picked[where])
     step = difference(run.structure, found[:, where + 1], found[:, where])
     return replace(still(run, found[:, 0]), q=retract(run.structure, found[:, where], part * step))
+
+
+class _Target:
+    """A channel at some instants, as its sensor's bias and gain let the mechanism be seen."""
+
+    def __init__(self, d: Data, times: np.ndarray, sensors: Sensors) -> None:
+        self.channel, self.rotation, self.turns = d.channel, None, None
+        if d.rotation is None:
+            gain = sensor(sensors, d.channel, "gain") or 1.0
+            self.y = (np.interp(times, d.times, lowpass(d)) - sensor(sensors, d.channel, "bias")) / gain
+            return
+        whole = d.channel.whole
+        askew = rotations(-np.array([[sensors.get((f"{whole}.{c}", "bias"), 0.0)] for c in d.channel.components]))[..., 0]
+        nearest = np.abs(np.subtract.outer(times, d.times)).argmin(axis=1)
+        self.rotation = np.einsum("ijk,jl->kil", d.rotation[..., nearest], askew)
+
+    def row(self, tree: Structure, model: Model, numbers: Numbers, frames: Frames, k: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """dofs, gradient and deviation at instant k."""
+        if self.rotation is not None:
+            R, dofs, w = observe.orientation(tree, numbers, frames, self.channel)
+            miss = al.matrix_log(tuple(map(tuple, R[..., 0].T @ self.rotation[k])))  # type: ignore[arg-type]
+            return dofs, R[:, self.channel.component, 0] @ w[..., 0], float(miss[self.channel.component])  # type: ignore[index]
+        node = observe.at_nodes(tree, model, frames, self.channel)
+        if self.turns is None:  # of an absolute angle, as the first instant is nearest
+            free = self.channel.kind == "body" and self.channel.quantity == "angle"
+            self.turns = observe.TURN * np.round((self.y[k] - node.value[0]) / observe.TURN) if free else 0.0
+        return node.dofs, node.gradient[:, 0], float(self.y[k] - self.turns - node.value[0])
 
 
 def lowpass(d: Data) -> np.ndarray:

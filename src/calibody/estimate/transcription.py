@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate.channels import as_motion
-from calibody.estimate.observed import Observed
+from calibody.estimate.observed import Observed, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Run, States
 from calibody.estimate.unknowns import Entry, rubbing
@@ -68,6 +68,9 @@ class Transcription(Observed[Run, States]):
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         return self.framed(r, motion, model, numbers)[1]
 
+    def multipliers(self, motion: States) -> np.ndarray:
+        return motion.multipliers
+
     def framed(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
         point = self.runs[r].point(model, numbers, motion)
         return point, assembly.frames(self.runs[r].structure, numbers, point)
@@ -81,7 +84,7 @@ class Transcription(Observed[Run, States]):
                 return np.full(1, np.inf), np.full(1, np.inf)
             point, frames = self.framed(r, motion, model, numbers)
             run = self.runs[r]
-            F += [(self.predict(run, model, frames, sensors, d)[0] - d.y) * run.weight(d) for d in run.data] + [motion.noise]
+            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data] + [motion.noise]
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
         return np.concatenate(F), np.concatenate(C)
 
@@ -107,7 +110,7 @@ class Transcription(Observed[Run, States]):
             point, frames = self.framed(r, motion, model, numbers)
             result = evaluate(run.structure, numbers, point)
             self.evaluations.append(result)
-            f, fx, ft = self._observed(r, theta, frames, sensors, model, motion, parameters)
+            f, fx, ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
             F.append(f)
             Fx.append(fx)
             Ft.append(ft)
@@ -164,17 +167,17 @@ class Transcription(Observed[Run, States]):
         return 1e6 * direction / max(norm, 1e-300)
 
     def _observed(
-        self, r: int, theta: np.ndarray, frames: Frames, sensors: dict[tuple[str, str], float], model: Model, motion: States, parameters: bool
+        self, r: int, theta: np.ndarray, frames: Frames, sensors: Sensors, model: Model, numbers: Numbers, motion: States, parameters: bool
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, ft = [], [], []
         for d in run.data:
-            prediction, slope, nodes, gain = self.predict(run, model, frames, sensors, d)
-            weight = run.weight(d)
-            f.append((prediction - d.y) * weight)
-            block = sp.diags(gain * weight) @ (self.samples(run, sensors, d)[0] @ nodes.matrix(run.structure.nv))
-            fx.append(sp.hstack([block, sp.csr_matrix((len(d.y), run.size - run.nq))], format="csr"))
-            moved = self.samples_by_parameters(r, theta, d, prediction, slope, gain, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
+            prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d)
+            weight, forces = run.weight(d), prediction.sampled.by_multiplier
+            f.append((prediction.value - d.y) * weight)
+            rest = sp.csr_matrix((len(d.y), run.size - run.nq)) if forces is None else prediction.gain * run.by_forces(*forces)
+            fx.append(sp.diags(weight) @ sp.hstack([prediction.matrix(run.structure.nv), rest], format="csr"))
+            moved = self.samples_by_parameters(r, theta, d, prediction, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
             ft.append(moved * weight[:, None])
         count = len(motion.noise)
         if count:

@@ -59,7 +59,7 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
             for spec in experiment.recordings:
-                _channels(findings, model, spec)
+                _channels(findings, model, spec, experiment.method.coordinates)
             unknowns = _unknowns(findings, model, experiment)
         if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
             _foresee(findings, model, runs, experiment)
@@ -96,24 +96,19 @@ def _same_data(findings: list[Finding], runs: list[Recording]) -> None:
         seen.setdefault(key, run.name)
 
 
-def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
-    from calibody.estimate.observe import check as check_observed
+def _channels(findings: list[Finding], model: Model, spec: RunSpec, coordinates: str) -> None:
+    from calibody.estimate import observe
+    from calibody.mechanics.structure import Structure
 
-    for channel, how in spec.observe.items():
-        for path in channels_of(channel, how.columns):
-            _attempt(findings, lambda path=path: check_observed(model, path))
+    for path in spec.observed:
+        channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
+        if channel is not None and observe.is_force(channel):
+            _attempt(findings, lambda channel=channel: observe.multiplier(Structure.build(model, coordinates, compiled=False), channel))
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:
         if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force"} & set(spec.drive):
             findings.append(Finding(WARNING, f'The run "{spec.label}" does not drive "actuator.{actuator.name}"; its control is taken as zero.'))
-
-
-def channels_of(channel: str, columns: tuple[str, ...] | None) -> list[str]:
-    """The scalar channels that an observed channel stands for."""
-    from calibody.recording.readers import COMPONENTS
-
-    return [channel] if columns is None else [f"{channel}.{part}" for part in COMPONENTS.get(len(columns), ())]
 
 
 def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> tuple[Entry, ...]:
@@ -125,16 +120,21 @@ def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> 
     for name, unknown in experiment.unknowns.items():
         _attempt(findings, lambda one={name: unknown}: entries(model, one, names))
     whole = _attempt(findings, lambda: entries(model, experiment.estimate(), names)) if len(findings) == before else None
-    _unobserved(findings, whole or (), experiment.recordings)
+    _sensors(findings, model, whole or (), experiment.recordings)
     return whole or ()
 
 
-def _unobserved(findings: list[Finding], whole: tuple[Entry, ...], runs: tuple[RunSpec, ...]) -> None:
-    """Unknowns of channels that no run observes."""
-    observed = {path for run in runs for channel, spec in run.observe.items() for path in channels_of(channel, spec.columns)}
-    for place in (place for entry in whole for place in entry.places):
-        if place.sensor is not None and place.sensor[0] not in observed:
+def _sensors(findings: list[Finding], model: Model, whole: tuple[Entry, ...], runs: tuple[RunSpec, ...]) -> None:
+    """Unknowns of channels that no run observes, or that have none."""
+    from calibody.estimate.observe import check_sensor
+
+    observed = {part for run in runs for path in run.observed for part in (path, path.rpartition(".")[0])}
+    for place in (place for entry in whole for place in entry.places if place.sensor is not None):
+        assert place.sensor is not None
+        if place.sensor[0] not in observed:
             findings.append(Finding(WARNING, f'"{place.path}" is estimated, but no run observes "{place.sensor[0]}"; it cannot be determined.'))
+        for run in runs:
+            _attempt(findings, lambda s=place.sensor, run=run: check_sensor(model, *s, run.observed))
 
 
 def _foresee(findings: list[Finding], model: Model, runs: list[Recording], experiment: Experiment) -> None:

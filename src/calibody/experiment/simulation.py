@@ -29,7 +29,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     """Every run, from a start taken from its measurements, driven as recorded."""
     from calibody.estimate import noise
     from calibody.estimate.channels import as_motion
-    from calibody.estimate.predict import _initial
+    from calibody.estimate.predict import _initial, compared
     from calibody.estimate.reported import initial_theta
     from calibody.estimate.run import Run
     from calibody.estimate.start import first_motion
@@ -47,9 +47,10 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     for k, recording in enumerate(recordings):
         run = problem.runs[k]
         start, numbers, sensors = problem.model_of(k, theta)
-        first = as_motion(run, start, numbers, first_motion(run, start, numbers, False))
+        first = as_motion(run, start, numbers, first_motion(run, start, numbers, sensors))
         motion, incomplete = _simulated(recording, first, _initial(first), coordinates)
-        out[recording.name] = Simulated(motion, _compared(recording, motion, sensors), incomplete)
+        rms = {c: {"rms": p.rms, "rms_of_signal": float(np.std(p.measured))} for c, p in compared(recording, motion, sensors).items()}
+        out[recording.name] = Simulated(motion, rms, incomplete)
     return out
 
 
@@ -65,15 +66,3 @@ def _simulated(recording: Recording, first: Motion, initial: dict, coordinates: 
         if partial is None:
             raise
         return partial, str(error)
-
-
-def _compared(recording: Recording, motion: Motion, sensors: dict[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    out = {}
-    for o in recording.observations:
-        times, measured = o.times[o.present] - recording.start, o.values[o.present]
-        inside = times <= motion.time[-1] + 1e-9
-        at = times[inside] - sensors.get((o.channel, "delay"), 0.0)
-        values = sensors.get((o.channel, "gain"), 1.0) * np.interp(at, motion.time, motion[o.channel]) + sensors.get((o.channel, "bias"), 0.0)
-        rms = float(np.sqrt(np.mean((values - measured[inside]) ** 2)))
-        out[o.channel] = {"rms": rms, "rms_of_signal": float(np.std(measured))}
-    return out

@@ -58,6 +58,11 @@ class RunSpec:
         """Its name, given or taken from its file."""
         return self.name or (Path(self.files[0]).stem if self.files else "run")
 
+    @property
+    def observed(self) -> list[str]:
+        """The scalar channels that are observed."""
+        return [path for channel, spec in self.observe.items() for path in readers.observed_paths(channel, spec.columns)]
+
     def read(self, folder: Path) -> Recording:
         """The recording; its files are relative to `folder`."""
         return readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end)

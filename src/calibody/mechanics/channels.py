@@ -5,7 +5,7 @@
     joint.NAME.rate                              angle or position per second (ball: in the child's axes; free: linear, then angular)
     joint.NAME.force                             what drives exert on the joint's coordinate: actuators and directly applied forces
     joint.NAME.reaction.force | torque           what the parent exerts on the child: world axes, torque about the anchor
-    site.NAME.position, body.NAME.position | com | pose | angle      (angle: the rotation vector against the world)
+    site.NAME.position, body.NAME.position | com | pose | angle | orientation      (angle: the rotation vector against the world)
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
 
@@ -34,7 +34,7 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
     BALL: {"angle": XYZ, "orientation": WXYZ, "rate": XYZ, "force": XYZ},
     FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
 }
-_BODY = {"position": XYZ, "com": XYZ, "pose": POSE, "angle": XYZ}
+_BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Channel:
     components: tuple[str, ...]
     component: int | None
     unit: str
+
+    @property
+    def whole(self) -> str:
+        """The channel without its component."""
+        return self.path if self.component is None else self.path.rpartition(".")[0]
 
 
 def drivable(model: Model, path: str) -> Channel:
@@ -79,8 +84,8 @@ def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], s
     for site in model.sites:
         put("site", site.name, "position", XYZ, "m")
     for body in model.bodies:
-        for quantity, components in _BODY.items():
-            put("body", body.name, quantity, components, "rad" if quantity == "angle" else "m")
+        for quantity, (components, unit) in _BODY.items():
+            put("body", body.name, quantity, components, unit)
     for loop in model.loops:
         scalar = loop.kind == COUPLING
         put("loop", loop.name, "force", SCALAR if scalar else XYZ, model.joint(loop.joint1).units["f"] if scalar else "N")
@@ -88,6 +93,13 @@ def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], s
         put("actuator", actuator.name, "", SCALAR, "unit of control")
         put("actuator", actuator.name, "force", SCALAR, model.joint(actuator.joint).units["f"])
     return out
+
+
+def is_known(model: Model, path: str) -> bool:
+    """Whether a path names a channel, or one of its components."""
+    known = catalogue(model)
+    whole, _, last = path.rpartition(".")
+    return path in known or (whole in known and last in known[whole][3])
 
 
 def resolve(model: Model, path: str) -> Channel:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibody.errors import CalibodyError, nearest
+from calibody.recording.orientations import continuous, rotation_vectors
 from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_sd, is_finite
 from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
@@ -33,6 +34,8 @@ COMPONENTS = {
     7: ("x", "y", "z", "qw", "qx", "qy", "qz"),
 }
 _COUNTS = {"orientation": (4,), "pose": (7,), "rate": (3, 6), "force": (3, 6)}
+ORIENTATIONS = ("angle", "orientation", "pose")
+"""Quantities whose columns are those of a rotation."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class ObserveSpec:
     columns: tuple[str, ...] | None = None
     """The columns of a vector channel, which then becomes as many scalar ones (.x, .y, .z)."""
     sd: float | None = None
-    """Standard deviation of the noise in `unit`; left out, it is found."""
+    """Standard deviation of the noise in `unit`, of a quaternion that of its rotation [rad]; left out, it is found."""
     scale: float = 1.0
     """Factor from the column to `unit`."""
     offset: float = 0.0
@@ -58,7 +61,7 @@ class ObserveSpec:
     time_unit: str | None = None
     """Of this clock: "s", "ms", "us" or "ns"; left out, the run's."""
     unwrap: bool | None = None
-    """Undo jumps of a turn. Left out: for channels that end in .angle, unless the series has counted its turns."""
+    """Undo jumps of a turn. Left out: for one column of an angle, unless the series has counted its turns."""
 
 
 @dataclass(frozen=True)
@@ -205,13 +208,15 @@ class _Run:
     def observations(self, channel: str, spec: ObserveSpec) -> list[Observation]:
         unit = factor(spec.unit, channel)
         sd = None if spec.sd is None else unit * spec.sd
-        out = []
-        for path, column in _scalars(channel, spec):
-            times, values = self.series(f'the channel "{path}"', path, spec, column)
-            observation = Observation(path, times, values, sd)
-            automatic = spec.unwrap is None and path.endswith(".angle")
-            out.append(observation.unwrapped(force=spec.unwrap is True) if automatic or spec.unwrap else observation)
-        return out
+        read = [self.series(f'the channel "{path}"', path, spec, column) for path, column in _scalars(channel, spec)]
+        times, paths, values = [t for t, _ in read], observed_paths(channel, spec.columns), [x for _, x in read]
+        if spec.columns is not None and quantity(channel) in ORIENTATIONS:
+            if any(not np.array_equal(t, times[0]) for t in times):
+                raise CalibodyError(f'The columns of the channel "{channel}" have different clocks; an orientation needs all of them at the same instants.')
+            values = _oriented(channel, spec, np.stack(values), unit)
+        found = [Observation(path, t, x, sd) for path, t, x in zip(paths, times, values, strict=False)]
+        automatic = spec.unwrap is None and spec.columns is None and quantity(channel) == "angle"
+        return [o.unwrapped(force=spec.unwrap is True) for o in found] if automatic or spec.unwrap else found
 
     def drives(self, channel: str, spec: DriveSpec) -> list[Drive]:
         unit = factor(spec.unit, channel)
@@ -258,6 +263,27 @@ def _entries(word: str, given: object) -> list[tuple[str, Any]]:
     if not isinstance(given, Mapping):
         raise CalibodyError(f'{word} is {type(given).__name__}; give a mapping from channels to columns, such as {{"joint.NAME.angle": "theta"}}.')
     return list(given.items())
+
+
+def observed_paths(channel: str, columns: tuple[str, ...] | None) -> list[str]:
+    """The scalar channels that an observed channel becomes: quaternions are kept as rotation vectors, a pose as a position and one of these."""
+    if columns is None:
+        return [channel]
+    head, word = channel.rpartition(".")[0], quantity(channel)
+    wholes = {"orientation": [f"{head}.angle"], "pose": [f"{head}.position", f"{head}.angle"]}.get(word, [channel])
+    return [f"{whole}.{part}" for whole in wholes for part in (COMPONENTS[3] if word in ORIENTATIONS else COMPONENTS.get(len(columns), ()))]
+
+
+def _oriented(channel: str, spec: ObserveSpec, values: np.ndarray, unit: float) -> list[np.ndarray]:
+    """Positions and rotation vectors from the columns of a pose, of a quaternion or of a rotation vector."""
+    if spec.unwrap:
+        raise CalibodyError(f'The channel "{channel}" is an orientation, whose components are not angles of their own; leave unwrap out.')
+    if quantity(channel) == "angle":
+        return list(continuous(values))
+    if quantity(channel) == "pose" and spec.sd is not None:
+        body = channel.rpartition(".")[0]
+        raise CalibodyError(f'The channel "{channel}" has one sd for metres and radians; observe "{body}.position" and "{body}.orientation" with an sd each.')
+    return [*values[:-4], *rotation_vectors(f'The channel "{channel}"', values[-4:] / (unit * spec.scale))]
 
 
 def _scalars(channel: str, spec: ObserveSpec | DriveSpec) -> list[tuple[str, str]]:

@@ -186,6 +186,28 @@ def matrix_log(R: Matrix) -> Vector:
     return (k * v[0], k * v[1], k * v[2])
 
 
+def matrix_log_slope(R: Matrix, component: int) -> Matrix:
+    """Derivative of one component of `matrix_log` with respect to the nine entries of `R`.
+
+    With `k = theta/s`, `dr = k dv + v dk`, `dk = beta v . dv + gamma dc`: `beta = (c s/(s^2 + c^2) - theta)/s^3` and `gamma = -1/(s^2 + c^2)`. Near the
+    identity `matrix_log` does not look at c, so that `gamma = 0` and `beta = 1/3 + 3 s^2/10 + 15 s^4/56` there. As `dv = vee(dR - dR')/2` and `dc = tr(dR)/2`,
+    the matrix is `([k e + v_i beta v]x + v_i gamma 1)/2` for the component i.
+    """
+    v = (0.5 * (R[2][1] - R[1][2]), 0.5 * (R[0][2] - R[2][0]), 0.5 * (R[1][0] - R[0][1]))
+    c = 0.5 * (R[0][0] + R[1][1] + R[2][2] - 1.0)
+    s2 = dot(v, v)
+    lib = library(s2)
+    small = lib.logical_and(s2 < SMALL_ANGLE_SQUARED, c > 0.0)
+    s = lib.sqrt(lib.where(small, 1.0, lib.where(s2 > 0.0, s2, 1.0)))
+    size, theta = s * s + c * c, lib.arctan2(s, c)
+    k = lib.where(small, 1.0 + s2 / 6.0 + 3.0 * s2 * s2 / 40.0 + 5.0 * s2 * s2 * s2 / 112.0, theta / s)
+    beta = lib.where(small, 1.0 / 3.0 + 0.3 * s2 + 15.0 * s2 * s2 / 56.0, (c * s / size - theta) / (s * s * s))
+    own = v[component]
+    x, y, z = (0.5 * (own * beta * v[i] + (k if i == component else 0.0)) for i in range(3))
+    d = lib.where(small, 0.0, -0.5 * own / size)
+    return ((d, -z, y), (z, d, -x), (-y, x, d))
+
+
 def matrix_quaternion(R: Any) -> np.ndarray:
     """The quaternion of a rotation matrix (host only; Shepperd's choice of the largest component)."""
     R = np.asarray(R, dtype=float)

@@ -157,7 +157,7 @@ class Motion:
         quaternions = np.array([al.matrix_quaternion(R) for R in H[:, :3].transpose(2, 0, 1)])
         if quantity == "angle":
             return np.stack(al.quaternion_log(tuple(quaternions.T))).T  # type: ignore[arg-type]
-        return np.concatenate([H[:, 3].T, quaternions], axis=1)
+        return quaternions if quantity == "orientation" else np.concatenate([H[:, 3].T, quaternions], axis=1)
 
     def _actuator(self, name: str, quantity: str) -> np.ndarray:
         a = [x.name for x in self.model.actuators].index(name)
