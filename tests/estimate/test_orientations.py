@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -139,6 +140,14 @@ def test_absolute_angles_that_turn_over(coordinates: str) -> None:
     assert prediction.rms["body.one.angle.y"] < 0.05 and prediction.rms["body.two.angle.y"] < 0.1
 
 
+def test_an_absolute_angle_of_a_compliant_mechanism() -> None:
+    model = double().replace({"joint.b.compliance": 1e-6, "joint.b.relaxation": 0.02})
+    motion = cb.simulate(model, 0.6, 0.002, {"joint.a.angle": 1.0})
+    angles = [cb.Observation(f"body.{b}.angle.y", motion.time[::5], motion[f"body.{b}.angle.y"][::5], 1e-3) for b in ("one", "two")]
+    result = cb.fit(model, cb.Recording("run", tuple(angles)), {"body.two.inertia.yy": 0.012}, h=0.01)
+    assert result.converged and result.parameters["body.two.inertia.yy"].value == pytest.approx(0.01, rel=0.02)
+
+
 def test_a_hinge_that_starts_beyond_half_a_turn_in_free_coordinates() -> None:
     """Poses know an angle up to whole turns: it is the recording that counts them."""
     model = cb.Model(
@@ -179,8 +188,8 @@ def test_quaternions_of_a_ball(coordinates: str) -> None:
     assert all(0.9 < c.rms_over_sd < 1.1 for c in result.fit)
 
 
-def test_poses_of_a_thrown_brick() -> None:
-    """A tracked pose in millimetres."""
+def test_poses_of_a_thrown_brick(tmp_path: Path) -> None:
+    """A tracked pose in millimetres, and what its run folder says."""
     motion = flown()
     t = motion.time[::5]
     position = motion["body.brick.position"][::5] + 1e-4 * noise(5, len(t), 3)
@@ -191,11 +200,23 @@ def test_poses_of_a_thrown_brick() -> None:
     sd = {"position": 1e-4, "angle": 1e-3}
     run = replace(run, observations=tuple(replace(o, sd=sd[o.channel.split(".")[2]]) for o in run.observations))
     unknown = {"body.brick.com.x": 0.0, "body.brick.inertia.yy": 1.5e-3, "body.brick.com.z": 0.0}
-    result = cb.fit(thrown(), run, unknown)
+    result = cb.fit(thrown(), run, unknown, h=0.005)
     assert result.converged, result.status
     for path, true in {"body.brick.com.x": 0.02, "body.brick.com.z": 0.01, "body.brick.inertia.yy": 2e-3}.items():
         p = result.parameters[path]
         assert p.sd is not None and abs(p.value - true) < 3.5 * p.sd, (path, p)
+    result.report(tmp_path)
+    saved = cb.open(tmp_path)
+    assert {c.channel for c in saved.fit} == set(run.channels) and all(c.rms_over_sd < 1.2 for c in saved.fit)
+
+
+def test_cross_validation_of_absolute_angles() -> None:
+    motion = whirled()
+    angle = cb.Observation("body.one.angle.y", motion.time[::10], np.unwrap(motion["body.one.angle.y"][::10]), 1e-3)
+    tip = cb.Observation("body.two.angle.y", motion.time[::10], np.unwrap(motion["body.two.angle.y"][::10]), 1e-3)
+    runs = [cb.Recording(name, (angle, tip), start=start, end=start + 0.7) for name, start in (("early", 0.0), ("late", 0.75))]
+    found = cb.cross_validate(double(), runs, {"body.two.inertia.yy": 0.011}, window=0.3, h=0.005)
+    assert found.score < 1.0 and all(rms < 0.1 for fold in found.folds for free in fold.prediction_rms.values() for rms in free.values())
 
 
 def test_an_orientation_has_one_delay() -> None:
@@ -299,7 +320,7 @@ def test_components_with_different_clocks() -> None:
         cb.fit(ball(), cb.Recording("run", (odd, *rest)), {"body.top.mass": None})
 
 
-def test_check_says_so(tmp_path) -> None:
+def test_check_says_so(tmp_path: Path) -> None:
     ball_model = ball()
     ball_model.save(tmp_path / "top.xml")
     pl.DataFrame({"t": np.arange(50) / 50, "x": np.sin(np.arange(50.0))}).write_csv(tmp_path / "log.csv")

@@ -39,6 +39,7 @@ from calibody.recording.orientations import rotations
 from calibody.recording.recording import Recording
 from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
+from calibody.steppers.start import stiffened
 
 OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position",), "body": ("position", "com", "angle")}
 TURN = 2.0 * np.pi
@@ -47,7 +48,8 @@ CUT = 1.0
 quarter turn) is on the edge."""
 FIRST = 9
 """Samples from which whole turns are counted: their median is not misled by outliers."""
-PARALLEL = 1e-9
+PARALLEL = 1e-4
+"""rad: how far axes that count as parallel may differ, as by digits left out in a file; the angle is then wrong by the square of it."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _check_planar(model: Model, channel: channels.Channel) -> None:
     remedy = f'observe all three components, "{channel.whole}" with columns = [...]'
     if channel.kind != "body":
         raise CalibodyError(f"{alone}, but the components of this rotation vector mean little one by one; {remedy}.")
-    tree = Structure.build(model, TREE, compiled=False)
+    tree = Structure.build(stiffened(model), TREE, compiled=False)
     numbers = Numbers.of(tree)
     frames = host.configuration(tree, numbers, host.zero_coordinates(tree, numbers)).frames
     link, axis = tree.body_link[channel.name], np.eye(3)[:, channel.component]
