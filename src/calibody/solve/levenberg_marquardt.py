@@ -34,6 +34,8 @@ LARGEST = 1e8
 """Damping, relative likewise, at which no step is sought any more."""
 CURVED = 0.9
 """Share of the expected gain below which a step is bent."""
+RAMP = 10.0
+"""By which the damping grows after the first step that is taken back; then by twice as much each time. As printed: 2."""
 ROUGH = 1.0
 """The linear solution of a step is not refined: the damping changes it by more, and the gain ratio judges it."""
 
@@ -41,17 +43,36 @@ ROUGH = 1.0
 @dataclass(frozen=True)
 class Settings:
     plain: bool = False
-    """D = 1, as printed."""
+    """As printed: D = 1, and no step is bent."""
     iterations: int = 20
     """Most accepted steps."""
     tolerance: float = 0.1
-    """Converged when the parameters would move by less than this many standard deviations (in the weights given) without damping ..."""
+    """Converged when a step moves the parameters by less than this many standard deviations (in the weights given) ..."""
+    settled: float = 1e-3
+    """... and the cost by less than this share, down or (dry friction has kinks) up; ..."""
     gain: float = 1e-6
-    """... or when the last step lowered the cost by less than this share, and the linear model expects no more of the next; ..."""
+    """... or when the linear model expects to lower it by less than this share; ..."""
     slight: float = 1e-2
     """... the damping being below this: steps are short under a large one."""
     proximal: np.ndarray | float = 0.0
     """Every step is held to the point it starts from, as in `gauss_newton.Settings`."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A step, where it leads, and |F|^2 there: as the linear model has it, and as it is."""
+
+    step: Step
+    x: Any
+    theta: np.ndarray
+    expected: float
+    cost: float
+
+    @property
+    def change(self) -> float:
+        """Standard deviations by which it moves the parameters."""
+        d = self.step.parameters
+        return float(np.sqrt(max(d @ self.step.information @ d, 0.0)))
 
 
 @one_thread
@@ -62,55 +83,66 @@ def minimise(
     settings = Settings() if settings is None else settings
     theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
     history: list[Iteration] = []
-    lin = problem.linearise(x, theta)
-    alpha, unit = FIRST_PLAIN if settings.plain else FIRST, 1.0
-    taken: Step | None = None
+    alpha, unit, cost = FIRST_PLAIN if settings.plain else FIRST, 1.0, np.inf
+    last: _Trial | None = None
     for number in range(1, settings.iterations + 1):
+        lin = problem.linearise(x, theta)
         cost = float(lin.F @ lin.F)
         states, parameters = lin.diagonal, (lin.Ft**2).sum(axis=0)
         if settings.plain:
             unit = max(float(states.max()), float(parameters.max(initial=0.0))) if number == 1 else unit
             states, parameters = np.full_like(states, unit), np.full_like(parameters, unit)
-        factor, rho, new, expected, after = 2.0, -1.0, (x, theta), 0.0, cost
-        while rho <= 0.0 and alpha < LARGEST:
-            held = alpha * parameters + (0.0 if settings.plain else settings.proximal / problem.scale**2)
-            try:
-                taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, states=alpha * states, refined=ROUGH)
-            except CalibodyError:  # not positive definite to rounding: more damping
-                alpha, factor = alpha * factor, factor * 2.0
-                continue
-            predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
-            expected = cost - float(predicted @ predicted)
-            new = problem.move(x, taken.states), problem.shift(theta, taken.parameters)
-            F, _ = problem.values(*new)
-            after = float(F @ F) if np.isfinite(F).all() else np.inf
-            if not settings.plain and np.isfinite(after) and after > cost - CURVED * expected:
-                bent = corrected(lin, taken, F - predicted, theta, problem.lower, problem.upper, held, problem.scale)
-                other = problem.move(x, bent.states), problem.shift(theta, bent.parameters)
-                F, _ = problem.values(*other)
-                if np.isfinite(F).all() and float(F @ F) < after:
-                    taken, new, after = bent, other, float(F @ F)
-            rho = (cost - after) / expected if expected > 0.0 else -1.0
-            if expected <= settings.gain**2 * cost:  # nothing left to gain, to rounding
-                break
-            if rho <= 0.0:
-                alpha, factor = alpha * factor, factor * 2.0
-        if taken is None:
-            raise singular()
-        change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
-        if rho <= 0.0:
-            small = expected <= 10.0 * settings.gain * cost and (settings.plain or alpha < settings.slight)
-            sentence = (
-                "converged" if small else f"stopped at iteration {number}: no step lowers the cost any more; the constraints may be too stiff for this form."
-            )
-            return Solution(x, theta, sentence, 0.5 * cost, history, taken)
-        history.append(Iteration(number, 0.5 * cost, 0.0, 1.0, change, alpha, new[1]))
+        factor = 2.0 if settings.plain else RAMP
+        while True:
+            held = alpha * parameters + settings.proximal / problem.scale**2
+            trial = _try(problem, lin, x, theta, alpha * states, held, not settings.plain)
+            if trial is not None:
+                last = trial
+                if trial.cost < cost:
+                    break
+                if _settled(trial, cost, alpha, settings):
+                    return Solution(x, theta, "converged", 0.5 * cost, history, trial.step)
+            alpha, factor = alpha * factor, factor * 2.0
+            if alpha >= LARGEST:
+                if last is None:
+                    raise singular()
+                sentence = f"stopped at iteration {number}: no step lowers the cost any more; the constraints may be too stiff for this form."
+                return Solution(x, theta, sentence, 0.5 * cost, history, last.step)
+        history.append(Iteration(number, 0.5 * cost, 0.0, 1.0, trial.change, alpha, trial.theta))
         if report is not None:
             report(history[-1])
-        x, theta = new
-        lin = problem.linearise(x, theta)
-        slight = settings.plain or alpha < settings.slight
-        alpha *= max(1.0 / 3.0, 1.0 - (2.0 * rho - 1.0) ** 3)
-        if slight and ((change < settings.tolerance and expected < 1e-3 * cost) or expected < settings.gain * cost):
-            return Solution(x, theta, "converged", 0.5 * after, history, taken)
-    return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
+        x, theta = trial.x, trial.theta
+        if _settled(trial, cost, alpha, settings):
+            return Solution(x, theta, "converged", 0.5 * trial.cost, history, trial.step)
+        rho = (cost - trial.cost) / (cost - trial.expected)
+        alpha, cost = alpha * max(1.0 / 3.0, 1.0 - (2.0 * rho - 1.0) ** 3), trial.cost
+    return Solution(x, theta, exhausted(history), 0.5 * cost, history, last.step if last is not None else None)
+
+
+def _try(problem: AbstractProblem, lin: Any, x: Any, theta: np.ndarray, states: np.ndarray, held: np.ndarray, bend: bool) -> _Trial | None:
+    """The step with the dampings `states` and `held`, or the same bent; None where the matrix is not positive definite to rounding."""
+    cost, bounds = float(lin.F @ lin.F), (problem.lower, problem.upper)
+    try:
+        taken = step(lin, theta, *bounds, held, problem.scale, states=states, refined=ROUGH)
+    except CalibodyError:
+        return None
+    predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
+    expected = float(predicted @ predicted)
+
+    def at(taken: Step) -> tuple[_Trial, np.ndarray]:
+        point = problem.move(x, taken.states), problem.shift(theta, taken.parameters)
+        F, _ = problem.values(*point)
+        return _Trial(taken, *point, expected, float(F @ F) if np.isfinite(F).all() else np.inf), F
+
+    straight, F = at(taken)
+    if not bend or not np.isfinite(straight.cost) or cost - straight.cost >= CURVED * (cost - expected):
+        return straight
+    bent, _ = at(corrected(lin, taken, F - predicted, theta, *bounds, held, problem.scale))
+    return bent if bent.cost < straight.cost else straight
+
+
+def _settled(trial: _Trial, cost: float, alpha: float, settings: Settings) -> bool:
+    expected = cost - trial.expected
+    moved = expected if settings.plain else min(expected, abs(cost - trial.cost))
+    slight = settings.plain or alpha < settings.slight
+    return slight and (expected < settings.gain * cost or (trial.change < settings.tolerance and moved < settings.settled * cost))
