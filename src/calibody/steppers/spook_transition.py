@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +36,8 @@ from calibody.mechanics.structure import LAW, Numbers, Structure
 from calibody.spatial import algebra as al
 from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 
-AXIS_NUMBERS = ("damping", "armature", "limit", "load_limit", "stribeck_rate", "lever", "slip", "limit_slope")
-"""Values that act along the joints' axes only."""
+AXIS_NUMBERS, DRY_NUMBERS = ("damping", "armature"), ("limit", "load_limit", "stribeck_rate", "lever", "slip", "limit_slope")
+"""Values that act along the joints' axes only; those of dry friction."""
 CHUNK = 4000
 """Steps at a time: enough that the calls into numpy do not count; it bounds the memory. (Two threads were no faster: the calls are too short.)"""
 ALL_BUT_LAST = slice(0, -1)
@@ -95,6 +96,20 @@ class Signals:
 
     def at(self, first: int, end: int) -> Signals:
         return Signals(self.control[:, first:end], self.applied[:, first:end])
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A choice of the next velocity and of the multipliers, and what all balances take of it."""
+
+    next: np.ndarray
+    lam: np.ndarray
+    rate: np.ndarray
+    """(K - 1, axis rows) each: `N v+`, `N v`, and that with the axes of the step before."""
+    old: np.ndarray
+    before: np.ndarray
+    local: np.ndarray
+    """(K - 1, bodies, 3, 2): change of the angular velocity and the velocity itself, in the body's axes."""
 
 
 @dataclass(frozen=True)
@@ -197,53 +212,60 @@ class Transition:
         G = p.G.first[:-1]
         return -(_dot(G, v_next) - Y * (_dot(G, v[:-1]) - 4.0 / self.h * p.G.value[:-1])) / S
 
-    def _pairs(self, values: Values, p: Place, v: np.ndarray, lam: np.ndarray | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Next velocity and multipliers for dp_v and for dp_q."""
-        nexts = (v[1:], p.w)
+    def _ways(self, values: Values, p: Place, v: np.ndarray, lam: np.ndarray | None) -> list[_Way]:
+        """For dp_v and for dp_q."""
+        nexts, N = (v[1:], p.w), p.N.first[:-1]
         lams = [self._multipliers(values, p, v, n) for n in nexts] if lam is None else [lam[1:, : self.nc], lam[1:, self.nc :]]
-        return list(zip(nexts, lams, strict=True))
+        old, before = _dot(N, v[:-1]), _dot(p.before[:-1], v[:-1])
+        back, omega = p.R[:-1].swapaxes(-1, -2), v[:-1].reshape(len(v) - 1, -1, 6)[:, :, 3:]
+        out = []
+        for n, own in zip(nexts, lams, strict=True):
+            change = n.reshape(len(n), -1, 6)[:, :, 3:] - omega
+            out.append(_Way(n, own, _dot(N, n), old, before, back @ np.stack([change, omega], axis=-1)))
+        return out
 
-    def _balance(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray, along: np.ndarray) -> np.ndarray:
+    def _balance(self, values: Values, p: Place, v: np.ndarray, way: _Way, along: np.ndarray) -> np.ndarray:
         """(K - 1, nv)"""
-        return self._bodies(values, p, v, v_next) - _back(p.G.first[:-1], lam) - _back(p.N.first[:-1], along)
+        return self._bodies(values, p, v, way) - _back(p.G.first[:-1], way.lam) - _back(p.N.first[:-1], along)
 
-    def _bodies(self, values: Values, p: Place, v: np.ndarray, v_next: np.ndarray) -> np.ndarray:
+    def _bodies(self, values: Values, p: Place, v: np.ndarray, way: _Way) -> np.ndarray:
         """`M (v+ - v) - h (weight + f_gyro)`: linear in masses and inertias, and in gravity."""
         h, out = self.h, np.zeros_like(v)
         for b in range(len(self.units)):
             x, o = slice(6 * b, 6 * b + 3), slice(6 * b + 3, 6 * b + 6)
             if values.mass[b]:
-                out[:, x] = values.mass[b] * (v_next[:, x] - v[:, x] - h * values.base.gravity)
+                out[:, x] = values.mass[b] * (way.next[:, x] - v[:, x] - h * values.base.gravity)
             if values.inertia[:, :, b].any():
-                R = p.R[:-1, b]
-                both = np.stack([v_next[:, o] - v[:, o], v[:, o]], axis=2)
-                momentum = R @ (values.inertia[:, :, b] @ (R.swapaxes(1, 2) @ both))
+                momentum = p.R[:-1, b] @ (values.inertia[:, :, b] @ way.local[:, b])
                 out[:, o] = momentum[:, :, 0] + h * np.cross(v[:, o], momentum[:, :, 1])
         return out
 
-    def _along_axes(
-        self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, _Friction | None]:
-        """(K - 1, axis rows): lam_N, and the dry friction in it."""
-        N, before = p.N.first[:-1], p.before[:-1]
-        rate = _dot(N, v_next)
-        out = -values.damping * self.h * rate - values.armature * (rate - _dot(before, v)) + self.h * self._drives(values, p, outside)[0]
-        if not self.rows.dry:
-            return out, None
-        friction = _Friction.of(self.rows, values, _dot(N, v), rate, lam, self.h)
-        out[:, self.rows.axes] += friction.impulse
-        return out, friction
+    def _along_axes(self, values: Values, p: Place, outside: Signals, way: _Way) -> np.ndarray:
+        """(K - 1, axis rows): lam_N without dry friction."""
+        return -values.damping * self.h * way.rate - values.armature * (way.rate - way.before) + self.h * self._drives(values, p, outside)[0]
 
-    def _side(self, values: Values, p: Place, outside: Signals, v: np.ndarray, v_next: np.ndarray, lam: np.ndarray) -> _Side:
+    def _friction(self, values: Values, way: _Way) -> _Friction:
+        return _Friction.of(self.rows, values, way.old, way.rate, way.lam, self.h)
+
+    def _value(self, values: Values, p: Place, outside: Signals, v: np.ndarray, way: _Way) -> np.ndarray:
+        along = self._along_axes(values, p, outside, way)
+        if self.rows.dry:
+            along[:, self.rows.axes] += self._friction(values, way).impulse
+        return self._balance(values, p, v[:-1], way, along)
+
+    def _side(self, values: Values, p: Place, outside: Signals, v: np.ndarray, way: _Way) -> _Side:
         """The balance and its derivatives, lam being independent."""
-        h, nv, v = self.h, self.nv, v[:-1]
+        h, nv, v, v_next = self.h, self.nv, v[:-1], way.next
         velocity, place, next_ = (slice(k * nv, (k + 1) * nv) for k in range(3))
         G, N, before = p.G.first[:-1], p.N.first[:-1], p.before[:-1]
         G_rows, N_rows = p.G.at(ALL_BUT_LAST), p.N.at(ALL_BUT_LAST)
-        along, friction = self._along_axes(values, p, outside, v, v_next, lam)
-        value = self._balance(values, p, v, v_next, lam, along)
+        along, friction = self._along_axes(values, p, outside, way), None
+        if self.rows.dry:
+            friction = self._friction(values, way)
+            along[:, self.rows.axes] += friction.impulse
+        value = self._balance(values, p, v, way, along)
         by = np.zeros((len(v), nv, 3 * nv))
-        by[:, :, place] -= G_rows.bent(lam)
+        by[:, :, place] -= G_rows.bent(way.lam)
         by[:, :, place] -= N_rows.bent(along)
         I = self._inertia(values, p.R[:-1])
         by_velocity, by_place, by_next = (by[:, :, part] for part in (velocity, place, next_))
@@ -276,10 +298,10 @@ class Transition:
     def values(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> np.ndarray:
         """(K, rows); `lam` (K, 2 nc) lifted, None eliminated."""
         _, S = values.regularisation(self.h)
-        pairs = self._pairs(values, p, v, lam)
-        parts = [self._balance(values, p, v[:-1], n, own, self._along_axes(values, p, outside, v[:-1], n, own)[0]) for n, own in pairs]
+        ways = self._ways(values, p, v, lam)
+        parts = [self._value(values, p, outside, v, way) for way in ways]
         if lam is not None:
-            parts += [S * (own - self._multipliers(values, p, v, n)) for n, own in pairs]
+            parts += [S * (way.lam - self._multipliers(values, p, v, way.next)) for way in ways]
         return np.concatenate([self._first(values, p, v, lam).value[None], np.concatenate(parts, axis=1)])
 
     def blocks(self, values: Values, p: Place, outside: Signals, v: np.ndarray, lam: np.ndarray | None) -> Blocks:
@@ -307,13 +329,13 @@ class Transition:
         by_turn, by_turn_next = self._velocity_by_place(p)
         moved, moved_next = np.concatenate([B[:-1], by_turn @ B[:-1]], axis=1), by_turn_next @ B[1:]  # of (displacement, w) by the tangents
         c_by = np.concatenate([-Y[:, None] * G, G, G], axis=2)
-        for k, (n, own) in enumerate(self._pairs(values, p, v, lam)):
-            side = self._side(values, p, outside, v, n, own)
-            c_by[:, :, nv : 2 * nv] = rows.along(n) - still
+        for k, way in enumerate(self._ways(values, p, v, lam)):
+            side = self._side(values, p, outside, v, way)
+            c_by[:, :, nv : 2 * nv] = rows.along(way.next) - still
             own_rows, c_rows = slice(k * nv, (k + 1) * nv), slice(2 * nv + k * nc, 2 * nv + (k + 1) * nc)
             pieces = [(own_rows, side.value, side.by)]
             if lam is not None:
-                pieces.append((c_rows, S * (own - self._multipliers(values, p, v, n)), c_by))
+                pieces.append((c_rows, S * (way.lam - self._multipliers(values, p, v, way.next)), c_by))
                 out.by_multipliers[:, own_rows, k * nc : (k + 1) * nc] = side.by_lam
                 out.by_multipliers[:, c_rows, k * nc : (k + 1) * nc] = np.diag(S)
             else:
@@ -331,29 +353,30 @@ class Transition:
         """(K, rows) each: `values(high) - values(low)` at the same place, without what both share."""
         size = 2 * self.nv + (0 if lam is None else 2 * self.nc)
         d = self._away(p, v)[0]
-        pairs: list[tuple[np.ndarray, np.ndarray]] | None = None
+        ways: list[_Way] = []
         for high, low in ends:
             if not np.array_equal(high.softness, low.softness):
                 yield self.values(high, p, outside, v, lam) - self.values(low, p, outside, v, lam)
                 continue
-            pairs = self._pairs(high, p, v, lam) if pairs is None else pairs
+            ways = ways or self._ways(high, p, v, lam)
             out = np.zeros((len(v), size))
             out[0, : 2 * self.nv] = np.concatenate([(self._mass(high, p) - self._mass(low, p)) @ x for x in d])
             gravity = high.base.gravity - low.base.gravity
-            massive = not (np.array_equal(high.mass, low.mass) and np.array_equal(high.inertia, low.inertia))
-            axes = not all(np.array_equal(getattr(high, f), getattr(low, f)) for f in AXIS_NUMBERS)
-            axes = axes or not all(np.array_equal(getattr(high.base, f), getattr(low.base, f)) for f in ("law", "actuator"))
-            for k, (n, own) in enumerate(pairs):
+            massive = _differ(high, low, ("mass", "inertia"))
+            axes = _differ(high, low, AXIS_NUMBERS) or _differ(high.base, low.base, ("law", "actuator"))
+            dry = _differ(high, low, DRY_NUMBERS)
+            for k, way in enumerate(ways):
                 rows = slice(k * self.nv, (k + 1) * self.nv)
                 if massive:
-                    out[1:, rows] += self._bodies(high._replace(mass=high.mass - low.mass, inertia=high.inertia - low.inertia), p, v[:-1], n)
+                    out[1:, rows] += self._bodies(high._replace(mass=high.mass - low.mass, inertia=high.inertia - low.inertia), p, v[:-1], way)
                 if gravity.any():
                     weight = np.zeros((len(self.units), 6))
                     weight[:, :3] = low.mass[:, None] * gravity
                     out[1:, rows] -= self.h * weight.ravel()
                 if axes:
-                    high_along, low_along = (self._along_axes(x, p, outside, v[:-1], n, own)[0] for x in (high, low))
-                    out[1:, rows] -= _back(p.N.first[:-1], high_along - low_along)
+                    out[1:, rows] -= _back(p.N.first[:-1], self._along_axes(high, p, outside, way) - self._along_axes(low, p, outside, way))
+                if dry:
+                    out[1:, rows] -= _back(p.N.first[:-1, self.rows.axes], self._friction(high, way).impulse - self._friction(low, way).impulse)
             yield out
 
     def _velocity_by_place(self, p: Place) -> tuple[np.ndarray, np.ndarray]:
@@ -419,7 +442,7 @@ class Transition:
 
     def eliminated(self, values: Values, p: Place, v: np.ndarray) -> np.ndarray:
         """(K, 2 nc): the multipliers that the eliminated form would have."""
-        both = [lam for _, lam in self._pairs(values, p, v, None)]
+        both = [way.lam for way in self._ways(values, p, v, None)]
         return np.concatenate([np.zeros((1, 2 * self.nc)), np.concatenate(both, axis=1)])
 
 
@@ -464,6 +487,10 @@ class _Friction:
             by_old[:, own, own[0]] += by_limit * (by_bump * bump * -2.0 * before / values.stribeck_rate[j] ** 2)[:, None]
             by_lam[:, own[:, None], loaded] = by_limit[:, :, None] * (mu[:, None] * np.sign(lam[:, loaded]) * lever)[:, None, :]
         return cls(impulse, by_rate, by_old, by_lam)
+
+
+def _differ(a: Any, b: Any, fields: Sequence[str]) -> bool:
+    return not all(np.array_equal(getattr(a, f), getattr(b, f)) for f in fields)
 
 
 def _dot(A: np.ndarray, v: np.ndarray) -> np.ndarray:
