@@ -105,6 +105,30 @@ def test_it_says_when_it_gives_up() -> None:
     assert not solution.converged and "2 iterations" in solution.status
 
 
+class Kinked(AbstractProblem):
+    """theta wants to be 1 on one side of a kink and 0 on the other, and each step leads to the other side. The state is the side, and one number that stays."""
+
+    lower, upper, scale = np.full(1, -np.inf), np.full(1, np.inf), np.full(1, 10.0)
+
+    def values(self, x: tuple[int, np.ndarray], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.concatenate([10.0 * (theta - x[0]), x[1]]), np.zeros(0)
+
+    def linearise(self, x: tuple[int, np.ndarray], theta: np.ndarray) -> Linearisation:
+        Fx, Ft = sp.csr_matrix(np.array([[0.0], [1.0]])), np.array([[10.0], [0.0]])
+        return Linearisation(self.values(x, theta)[0], Fx, Ft, np.zeros(0), sp.csr_matrix((0, 1)), np.zeros((0, 1)))
+
+    def move(self, x: tuple[int, np.ndarray], d: np.ndarray) -> tuple[int, np.ndarray]:
+        return x[0], x[1] + d
+
+    def settled(self, x: tuple[int, np.ndarray], theta: np.ndarray) -> tuple[tuple[int, np.ndarray], bool]:
+        return (1 - x[0], x[1]), True
+
+
+def test_it_stops_going_back_and_forth() -> None:
+    found = minimise(Kinked(), (1, np.zeros(1)), np.zeros(1))
+    assert "back and forth by 10 sd" in found.status and len(found.history) == 6
+
+
 def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:
     """Random programmes: within bounds, free slopes zero, slopes at bounds pointing outwards."""
     rng = np.random.default_rng(4)

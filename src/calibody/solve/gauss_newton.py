@@ -157,9 +157,20 @@ def minimise(
         small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
+        if _alternates(history, taken.information):
+            sentence = f"stopped after {number} iterations: it goes back and forth by {change:.2g} sd, as between two sides of a kink."
+            return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
+
+
+def _alternates(history: Sequence[Iteration], information: np.ndarray) -> bool:
+    """Whether every second point of the last six is the same, to a fiftieth of the way between them."""
+    if len(history) < 6:
+        return False
+    back = [a.theta - b.theta for a, b in zip(history[-4:], history[-6:-2], strict=True)]
+    return all(d @ information @ d < (0.02 * history[-1].change) ** 2 for d in back)
 
 
 def _violation(lin: Linearisation | Chain) -> float:
