@@ -1,4 +1,7 @@
-"""Real recordings: multi-arm pendulums (free swings) and a Furuta pendulum, against distances measured with a ruler and independent fits."""
+"""Real recordings: multi-arm pendulums (free swings) and a Furuta pendulum, against distances measured with a ruler and independent fits.
+
+One of each here; all of them, singly and jointly, in `tests/experiment/test_shared.py`.
+"""
 
 from __future__ import annotations
 
@@ -51,25 +54,6 @@ def pivots(folder: Path, *names: str) -> cb.Result:
 def test_distance_of_the_pivots(shared: Path, name: str) -> None:
     e = pivots(shared / "data/multiarm_pendulum", name).parameters["joint.two.position.z"]
     assert e.value == pytest.approx(PIVOTS, rel=0.005) and e.sd is not None and e.sd < 0.002 * PIVOTS
-
-
-@pytest.mark.slow
-def test_distance_of_the_pivots_in_all_recordings(shared: Path) -> None:
-    found = [pivots(shared / "data/multiarm_pendulum", f"double_id{k:02d}") for k in range(26)]
-    assert all(r.converged for r in found)
-    error = np.array([r.parameters["joint.two.position.z"].value for r in found]) / PIVOTS - 1.0
-    assert (np.abs(error) < 0.005).sum() >= 18, error
-    assert abs(np.median(error)) < 0.003
-
-
-@pytest.mark.slow
-def test_distance_of_the_pivots_jointly(shared: Path) -> None:
-    result = pivots(shared / "data/multiarm_pendulum", *(f"double_id{k:02d}" for k in range(26)))
-    e = result.parameters["joint.two.position.z"]
-    assert result.converged and e.value == pytest.approx(PIVOTS, rel=0.003)
-    assert result.runs_agree is not None and not result.runs_agree.agree  # and it is said:
-    assert any("do not agree" in n for n in result.notes)
-    assert e.sd is not None and abs(e.value - PIVOTS) < 1.96 * e.sd
 
 
 @pytest.mark.parametrize("name", [f"single_id{k:02d}" for k in range(4)])
@@ -141,12 +125,6 @@ def check_furuta(result: cb.Result) -> None:
 
 def test_a_chirp(shared: Path) -> None:
     check_furuta(chirps(shared, "r30"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CHIRPS[1:])
-def test_chirps_singly(shared: Path, name: str) -> None:
-    check_furuta(chirps(shared, name))
 
 
 @pytest.mark.slow
