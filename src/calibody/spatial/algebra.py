@@ -175,6 +175,12 @@ def matrix_log(R: Matrix) -> Vector:
     With `s = |vee(R - R')|/2 = sin(theta)` and `c = (tr R - 1)/2`, `theta = atan2(s, c)`. Accurate up to about pi - 1e-6; the rotations
     it is used for (one interval, or a joint spring) stay below that.
     """
+    v, _, _, _, _, k = _log_parts(R)
+    return (k * v[0], k * v[1], k * v[2])
+
+
+def _log_parts(R: Matrix) -> tuple[Vector, Scalar, Scalar, Scalar, Scalar, Scalar]:
+    """`v = vee(R - R')/2`, c, s (1 where the angle is small), s^2, whether it is small, and `k = theta/s`."""
     v = (0.5 * (R[2][1] - R[1][2]), 0.5 * (R[0][2] - R[2][0]), 0.5 * (R[1][0] - R[0][1]))
     c = 0.5 * (R[0][0] + R[1][1] + R[2][2] - 1.0)
     s2 = dot(v, v)
@@ -182,8 +188,7 @@ def matrix_log(R: Matrix) -> Vector:
     small = lib.logical_and(s2 < SMALL_ANGLE_SQUARED, c > 0.0)
     s = lib.sqrt(lib.where(small, 1.0, lib.where(s2 > 0.0, s2, 1.0)))
     series = 1.0 + s2 / 6.0 + 3.0 * s2 * s2 / 40.0 + 5.0 * s2 * s2 * s2 / 112.0  # arcsin(s)/s
-    k = lib.where(small, series, lib.arctan2(s, c) / s)
-    return (k * v[0], k * v[1], k * v[2])
+    return v, c, s, s2, small, lib.where(small, series, lib.arctan2(s, c) / s)
 
 
 def matrix_log_slope(R: Matrix, component: int) -> Matrix:
@@ -193,15 +198,9 @@ def matrix_log_slope(R: Matrix, component: int) -> Matrix:
     identity `matrix_log` does not look at c, so that `gamma = 0` and `beta = 1/3 + 3 s^2/10 + 15 s^4/56` there. As `dv = vee(dR - dR')/2` and `dc = tr(dR)/2`,
     the matrix is `([k e + v_i beta v]x + v_i gamma 1)/2` for the component i.
     """
-    v = (0.5 * (R[2][1] - R[1][2]), 0.5 * (R[0][2] - R[2][0]), 0.5 * (R[1][0] - R[0][1]))
-    c = 0.5 * (R[0][0] + R[1][1] + R[2][2] - 1.0)
-    s2 = dot(v, v)
-    lib = library(s2)
-    small = lib.logical_and(s2 < SMALL_ANGLE_SQUARED, c > 0.0)
-    s = lib.sqrt(lib.where(small, 1.0, lib.where(s2 > 0.0, s2, 1.0)))
-    size, theta = s * s + c * c, lib.arctan2(s, c)
-    k = lib.where(small, 1.0 + s2 / 6.0 + 3.0 * s2 * s2 / 40.0 + 5.0 * s2 * s2 * s2 / 112.0, theta / s)
-    beta = lib.where(small, 1.0 / 3.0 + 0.3 * s2 + 15.0 * s2 * s2 / 56.0, (c * s / size - theta) / (s * s * s))
+    v, c, s, s2, small, k = _log_parts(R)
+    lib, size = library(s2), s * s + c * c
+    beta = lib.where(small, 1.0 / 3.0 + 0.3 * s2 + 15.0 * s2 * s2 / 56.0, (c / size - k) / (s * s))
     own = v[component]
     x, y, z = (0.5 * (own * beta * v[i] + (k if i == component else 0.0)) for i in range(3))
     d = lib.where(small, 0.0, -0.5 * own / size)
