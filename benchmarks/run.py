@@ -272,6 +272,43 @@ def simulation(count: int, coordinates: str) -> Callable[[], object]:
 # -- the suite -----------------------------------------------------------------------------------------------------------------------
 
 
+MINUTE = """
+[model]
+file = "pendulum.xml"
+[[run]]
+data = "swing.csv"
+time = "t"
+[run.observe]
+"joint.j0.angle" = { column = "angle", sd = 0.001 }
+"joint.j0.rate" = { column = "rate", sd = 0.01 }
+[[estimate]]
+parameter = "joint.j0.damping"
+[[estimate]]
+parameter = "joint.j0.friction"
+[[estimate]]
+parameter = "joint.j0.angle.bias"
+"""
+
+
+def commands() -> list[Metric]:
+    """What a user waits for at the prompt: `--help`, and `check` of a minute at 1 kHz; the best of five processes."""
+    from calibody import formats
+
+    def seconds(*arguments: str) -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "calibody", *arguments], capture_output=True, check=True)
+        return time.perf_counter() - began
+
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        formats.convert(chain(1), here / "pendulum.xml")
+        t = np.arange(60_000) / 1000
+        np.savetxt(here / "swing.csv", np.column_stack([t, np.sin(3 * t), 3 * np.cos(3 * t)]), delimiter=",", header="t,angle,rate", comments="", fmt="%.6f")
+        (here / "minute.toml").write_text(MINUTE)
+        asked, checked = (min(seconds(*arguments) for _ in range(5)) for arguments in (("--help",), ("check", str(here / "minute.toml"))))
+    return [Metric("calibody --help", asked, "s", gate=0.3), Metric("calibody check, one minute at 1 kHz", checked, "s", gate=3.0)]
+
+
 def startup() -> list[Metric]:
     with tempfile.TemporaryDirectory() as folder:
         cold = process("evaluation(2, 'free', 200)", Path(folder)).total
@@ -279,6 +316,7 @@ def startup() -> list[Metric]:
     return [
         Metric("first start ever, empty cache", cold, "s", gate=12.0),
         Metric("second process, another model of the same element types", warm, "s", gate=1.5),
+        *commands(),
     ]
 
 
