@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.fit import _discretisation, _second_order
 from calibody.estimate.inertial import Inertia
 from calibody.estimate.mesh import first_step
+from calibody.estimate.meshes import _discretisation, _second_order
 from calibody.estimate.run import Noise, Run
 from calibody.estimate.start import first_motion
 from calibody.mechanics.structure import Numbers, Structure

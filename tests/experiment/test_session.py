@@ -54,7 +54,7 @@ def test_json_and_quiet(run: Command, tmp_path: Path) -> None:
 
 
 def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibody.estimate import fit as module
+    from calibody.estimate import meshes as module
     from calibody.solve.gauss_newton import Settings
 
     monkeypatch.setattr(module, "Settings", lambda **_: Settings(iterations=1))
@@ -110,7 +110,7 @@ TEN = EXPERIMENT.replace('"body.arm.mass"', '"body.arm.inertia"')
 
 @pytest.mark.parametrize("end", ["interrupted", "not converged"])
 def test_all_ten_inertial_numbers_are_kept_as_reported(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    from calibody.estimate import fit as module
+    from calibody.estimate import meshes as module
     from calibody.solve.gauss_newton import Settings
 
     file, began = write(tmp_path, TEN), []

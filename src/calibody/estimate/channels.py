@@ -29,8 +29,8 @@ from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
 
 if TYPE_CHECKING:
+    from calibody.estimate.problem import Problem
     from calibody.estimate.result import Result
-    from calibody.estimate.transcription import Transcription
     from calibody.estimate.uncertainty import Uncertainty
 
 WINDOW = 3
@@ -62,11 +62,11 @@ def _at(R: al.Matrix, node: int) -> al.Matrix:
     return tuple(tuple(x[node] for x in row) for row in R)  # type: ignore[return-value]
 
 
-def transcribed(result: Result) -> Transcription:
+def transcribed(result: Result) -> Problem:
     """The problem of a fit by transcription; other methods have no error bars of channels."""
-    from calibody.estimate.transcription import Transcription
+    from calibody.estimate.problem import Problem
 
-    if not isinstance(result.problem, Transcription):
+    if not isinstance(result.problem, Problem):
         raise CalibodyError('Standard deviations of channels are known for method = "transcription" only.')
     return result.problem
 

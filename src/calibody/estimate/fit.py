@@ -1,64 +1,21 @@
-"""`fit`: parameters, motion and forces from recordings, by transcription.
-
-The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages if need be; where
-noise has to be found or integrated out, that in turns with Gauss-Newton (`marginal.py`); the mesh halved while the parameters still move by
-more than a fraction of their standard deviation; error bars and what they cannot tell (`uncertainty.py`).
-"""
+"""`fit`: parameters, motion and forces from recordings, by transcription (`meshes.py`) or as the shadow of an engine (`shadow.py`)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from calibody.errors import CalibodyError
-from calibody.estimate import marginal, noise, robust as robust_loss
-from calibody.estimate.identifiability import Determined
-from calibody.estimate.mesh import first_step
-from calibody.estimate.outcome import outcome
-from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import Mesh, Result
-from calibody.estimate.run import Run, States, refined
-from calibody.estimate.start import first_motion, resting
-from calibody.estimate.transcription import Transcription, independent, multipliers_of
-from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing
-from calibody.mechanics.assembly import interval_rates
-from calibody.mechanics.structure import Structure
+from calibody.estimate import noise
+from calibody.estimate.meshes import transcribe
+from calibody.estimate.result import Result
+from calibody.estimate.unknowns import Unknown
 from calibody.model import Model
 from calibody.recording.recording import Recording
-from calibody.solve.condensed import step
-from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.solve.gauss_newton import Iteration
 
 if TYPE_CHECKING:
     from calibody.steppers.spook import Spook
-
-FRICTION_STAGES = (1.0, 0.1, 0.02)
-"""Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
-SHARPER = 0.4
-"""On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it; much below |acceleration| h/2 it only makes
-reversals depend on where the nodes lie."""
-SHARPENING = 20
-"""Most steps with it; if they do not converge, friction stays as it was on the coarser mesh."""
-TOLERANCE = 1e-2
-"""A mesh is solved when a step moves the parameters by less than this many standard deviations; steps converge quadratically, so what is left is less."""
-MOVES = 0.3
-"""The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
-FINEST = 0.07
-"""Sampling periods between the nodes of the finest mesh: the period halved four times."""
-LARGEST = 4_000_000
-"""Entries of the derivative of the equations with respect to the parameters (velocities of all nodes times parameters) beyond which a mesh is not
-halved any more: iterations take seconds there, and what the mesh may still change is reported."""
-ROUNDS = 40
-"""Most turns between the motion and its noise."""
-NOISE_SETTLED = 0.03
-"""Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
-LOOSE = 0.3
-"""First guess of the process noise, in units of the forces that the first motion lacks."""
 
 
 def fit(
@@ -87,7 +44,6 @@ def fit(
     `method = "shadow"` estimates in the discretisation of a regularised fixed-step engine instead (seed 000): `stepper` says which (its compliance and
     damping times), `h` its step, `kappa` how much the engine's equations weigh, `formulation` whether the joints' impulses are "eliminated" or "lifted".
     """
-    began = time.perf_counter()
     recordings = _recordings(runs)
     if method == "shadow":
         given = {"process_noise": process_noise != "none", "coordinates": coordinates not in ("auto", "free"), "robust": robust}
@@ -101,38 +57,7 @@ def fit(
         raise CalibodyError(f'method = "{method}"; give "transcription" or "shadow".')
     if (wrong := next((n for n, v in (("kappa", kappa), ("formulation", formulation), ("stepper", stepper)) if v is not None), None)) is not None:
         raise CalibodyError(f'{wrong} belongs to method = "shadow"; leave it out, or ask for that method.')
-    if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
-        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
-    unknowns = entries(model, estimate, [r.name for r in recordings])
-    structure = Structure.build(model, coordinates)
-    if not structure.nv:
-        raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
-    period = min(r.period for r in recordings)
-    density, auto = noise.process_noise(model, process_noise, period)
-    found_noise, given, missing = noise.noises(recordings, density)
-    worker = _Fit(structure, recordings, unknowns, found_noise, given, noise.hypers(density, auto, missing), robust, report)
-    base = first_step(recordings, found_noise) if h is None else h
-    levels: list[_Level] = []
-    theta = theta_of(unknowns, start or {})
-    while True:
-        level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
-        levels.append(level)
-        theta = level.solution.theta
-        if h is not None or not level.solution.converged or (len(levels) > 1 and _settled(levels)):
-            break
-        if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
-            worker.notes.append(_unsettled(levels))
-            break
-    return worker.result(levels, time.perf_counter() - began)
-
-
-def refit(
-    structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float
-) -> Result:
-    """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
-    worker = _Fit(structure, [recording], unknowns, noises, given)
-    level = worker.solve(h, theta, None)
-    return worker.result([level], 0.0)
+    return transcribe(model, recordings, estimate, process_noise, coordinates, h, robust, report, start)
 
 
 def _recordings(runs: Recording | Sequence[Recording]) -> list[Recording]:
@@ -147,226 +72,3 @@ def _recordings(runs: Recording | Sequence[Recording]) -> list[Recording]:
     if twice is not None:
         raise CalibodyError(f'Two recordings are called "{twice}"; give each its own name.')
     return recordings
-
-
-@dataclass(frozen=True)
-class _Level:
-    """The solution on one mesh."""
-
-    problem: Transcription
-    solution: Solution
-    found: Uncertainty
-
-
-def _settled(levels: Sequence[_Level]) -> bool:
-    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
-    return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
-
-
-def _entries(level: _Level) -> int:
-    return sum(run.nq for run in level.problem.runs) * len(level.problem.entries)
-
-
-def _unsettled(levels: Sequence[_Level]) -> str:
-    h = 1e3 * levels[-1].problem.runs[0].h
-    if len(levels) == 1:
-        return f"The mesh (h = {h:.3g} ms) was not refined, because it is large already; give h to see what a finer one says."
-    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
-    most = float(np.max((moved / sd)[np.isfinite(sd) & (sd > 0.0)], initial=0.0))
-    return (
-        f"Halving the mesh to h = {h:.3g} ms still moved a parameter by {most:.2g} of its standard deviation, and it was not refined further: "
-        "allow for the discretisation error that stands beside each."
-    )
-
-
-class _Fit:
-    def __init__(
-        self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
-        hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None,
-    ) -> None:  # fmt: skip
-        self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
-        self.noises, self.given, self.hypers, self.robust = noises, given, hypers, robust
-        self.history: list[Iteration] = []
-        self.notes: list[str] = []
-        self.friction = bool(rubbing(structure.model, unknowns))
-        self.coarsest, self.blunt = 0.0, False
-
-    # -- solving -----------------------------------------------------------------------------------------------------------------
-
-    def solve(self, h: float, theta: np.ndarray, coarse: _Level | None) -> _Level:
-        runs = [Run(self.structure, r, h, 1.0, n) for r, n in zip(self.recordings, self.noises, strict=True)]
-        problem = Transcription(runs, self.unknowns)
-        if coarse is None:
-            x = [self._begin(problem, r, theta) for r in range(len(runs))]
-        else:
-            for run, old in zip(runs, coarse.problem.runs, strict=True):
-                run.active, run.typical, run.weights = old.active, old.typical, old.weights
-            x = coarse.problem.sided(coarse.solution.x, theta) if self.friction and not self.blunt else coarse.solution.x
-            x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, x, strict=True)]
-            problem.slope = coarse.problem.slope
-        rates = self._rms_rates(problem, x, theta)
-        noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
-        rough = noisy or bool(self.hypers) or self.robust
-        self.coarsest = max(h, self.coarsest)
-        sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
-        sharper = self.friction and coarse is not None and not self.blunt
-        if sharper:
-            sharp = SHARPER * sharp * h / self.coarsest
-        elif self.friction and coarse is not None:
-            sharp = self._kept(coarse)
-        tolerance = 0.03 if rough else TOLERANCE
-        _sharpen(runs, sharp)
-        staged = self.friction and coarse is None
-        solution = minimise(problem, x, theta, Settings(iterations=SHARPENING if sharper else 40 if staged else 60, tolerance=tolerance), self._note)
-        if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
-            self.blunt = True
-            _sharpen(runs, self._kept(coarse))
-            solution = minimise(problem, [replace(s, sides=None) for s in x], theta, Settings(tolerance=tolerance), self._note)
-        if staged and not solution.converged:  # once more from the start, friction smooth at first
-            for stage in FRICTION_STAGES[:-1]:
-                _sharpen(runs, stage * rates)
-                smooth = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
-                x, theta = smooth.x, smooth.theta
-            _sharpen(runs, sharp)
-            solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
-        if self.robust and solution.converged:
-            solution = robust_loss.reweighted(problem, solution, lambda s: minimise(problem, s.x, s.theta, Settings(tolerance=0.01), self._note))
-        if noisy or self.hypers:
-            solution = self._turns(problem, solution, noisy)
-        elif rough:
-            solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
-        return _Level(problem, solution, self._assess(problem, solution))
-
-    @staticmethod
-    def _kept(coarse: _Level) -> np.ndarray:
-        """The rates of the coarser mesh below which dry friction is viscous."""
-        deltas = coarse.problem.runs[0].deltas
-        assert deltas is not None
-        return deltas
-
-    def _assess(self, problem: Transcription, solution: Solution) -> Uncertainty:
-        freedom = self.structure.nv - int(problem.runs[0].active.sum())
-        return assess(problem, solution.x, solution.theta, freedom, self.given)
-
-    def _turns(self, problem: Transcription, solution: Solution, noisy: bool) -> Solution:
-        """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
-        change = 0.0
-        for hyper in self.hypers:
-            hyper.history.clear()
-        for _ in range(ROUNDS):
-            before, x = solution.theta, solution.x
-            x, change = marginal.update(problem, x, solution.theta, self.hypers) if self.hypers else (x, 0.0)
-            if noisy:
-                lin = problem.linearise(x, solution.theta)
-                taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
-                problem.slope = marginal.slope(problem, x, solution.theta, taken)
-            solution = minimise(problem, x, solution.theta, Settings(iterations=20, tolerance=0.01), self._note)
-            last = solution.last
-            moved = solution.theta - before
-            distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
-            if solution.converged and change < NOISE_SETTLED and distance < NOISE_SETTLED:
-                return minimise(problem, solution.x, solution.theta, Settings(), self._note)
-        if solution.converged:
-            solution.status = f"stopped after {ROUNDS} turns between motion and noise; the noise still changed by {100 * change:.1f} %."
-        return solution
-
-    def _note(self, iteration: Iteration) -> None:
-        self.history.append(iteration)
-        if self.report is not None:
-            self.report(iteration)
-
-    def _begin(self, problem: Transcription, r: int, theta: np.ndarray) -> States:
-        run = problem.runs[r]
-        model, numbers, sensors = problem.model_of(r, theta)
-        if run.structure.nc:
-            run.active = independent(run.structure, numbers, resting(run.structure, model))
-        states = first_motion(run, model, numbers, sensors, self.robust)
-        states = multipliers_of(run, model, numbers, states)
-        if len(run.ringing):
-            size = np.sqrt((states.multipliers**2).mean(axis=1))
-            run.typical = np.maximum(size, max(float(size.max()), 1e-9) * 1e-3)
-        if run.disturbed and any(h.process for h in self.hypers):
-            self._loosen(problem, r, theta, states)
-        return states
-
-    def _loosen(self, problem: Transcription, r: int, theta: np.ndarray, states: States) -> None:
-        """A first guess of the process noise: part of what the first motion lacks in force, the largest of all runs."""
-        run = problem.runs[r]
-        for joint in run.noise.density:
-            run.noise.density[joint] = max(run.noise.density[joint], 1e-30)
-        missing = problem.lacking(r, states, theta)
-        for k, (joint, _) in enumerate(run.disturbed):
-            run.noise.density[joint] = max(run.noise.density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
-
-    def _rms_rates(self, problem: Transcription, x: list[States], theta: np.ndarray) -> np.ndarray:
-        """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
-        squares = []
-        for r, states in enumerate(x):
-            model, numbers, _ = problem.model_of(r, theta)
-            frames = problem.frames(r, states, model, numbers)
-            squares.append(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2, axis=1))
-        rates = np.sqrt(np.mean(squares, axis=0))
-        return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
-
-    # -- result ------------------------------------------------------------------------------------------------------------------
-
-    def result(self, levels: Sequence[_Level], seconds: float) -> Result:
-        problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
-        mesh = Mesh(problem.runs[0].h, len(levels) - 1)
-        values = [level.found.reported.values for level in levels]
-        error = _discretisation(values, _second_order(values))
-        determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
-        found = replace(found, analysis=replace(found.analysis, determined=determined))
-        again = partial(_again, self.structure, self.noises[0].density, mesh.h)
-        return outcome(
-            problem, solution, found, self.recordings, self.given, self.history, mesh, error, self.notes, seconds, self._process_noise(problem), again
-        )
-
-    def _with_mesh_error(self, determined: Sequence[Determined], thetas: Sequence[np.ndarray], regular: bool) -> tuple[Determined, ...]:
-        """Sums with the discretisation error of what is printed."""
-        if len(thetas) < 2:
-            return tuple(determined)
-        names = reported(self.unknowns, thetas[-1], linear=True).names
-        numbers = [dict(zip(names, values_of(self.unknowns, theta, linear=True), strict=True)) for theta in thetas]
-        out = []
-        for d in determined:
-            error = _discretisation([np.array([sum(c * n[name] for name, c in d.terms)]) for n in numbers], regular)
-            out.append(replace(d, discretisation_error=float(error[0])) if d.terms and error is not None else d)
-        return tuple(out)
-
-    def _process_noise(self, problem: Transcription) -> dict[str, float]:
-        """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period."""
-        period = min(r.period for r in self.recordings)
-        return {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
-
-
-def _again(structure: Structure, density: dict[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
-    """Another recording with the same structure, process noise and mesh."""
-    found, given, _ = noise.noises([recording], dict(density))
-    return refit(structure, recording, unknowns, theta, found, given, h)
-
-
-def _sharpen(runs: Sequence[Run], deltas: np.ndarray) -> None:
-    """The rates below which dry friction is viscous, in all runs; balls take the mean."""
-    for run in runs:
-        run.deltas, run.delta = deltas, float(np.mean(deltas)) if len(deltas) else 1.0
-
-
-def _second_order(thetas: Sequence[np.ndarray]) -> bool:
-    """Whether halving the mesh made the changes about four times smaller, those of two numbers in three: that one's did means nothing."""
-    if len(thetas) < 3:
-        return False
-    last, before = np.abs(thetas[-1] - thetas[-2]), np.abs(thetas[-2] - thetas[-3])
-    return bool(np.mean((before > 3.0 * last) & (before < 5.0 * last)) > 0.66)
-
-
-def _discretisation(thetas: Sequence[np.ndarray], regular: bool) -> np.ndarray | None:
-    """Error of the finest mesh from what halving it has changed, twice if it was halved twice: the last change can be small by chance. None for one mesh.
-
-    `(theta_h - theta_2h)/3` where changes shrink by four (`regular`); else the change itself, as if they shrank by two.
-    """
-    if len(thetas) < 2:
-        return None
-    last = np.abs(thetas[-1] - thetas[-2])
-    before = np.abs(thetas[-2] - thetas[-3]) if len(thetas) > 2 else np.zeros_like(last)
-    return np.maximum(last, before / 4.0) / 3.0 if regular else np.maximum(last, before / 2.0)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from calibody.estimate import noise
-from calibody.estimate.fit import FRICTION_STAGES, _Fit, _sharpen
 from calibody.estimate.identifiability import Identifiability
+from calibody.estimate.meshes import FRICTION_STAGES, Meshes, _sharpen
+from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import Run
-from calibody.estimate.transcription import Transcription
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries
 from calibody.mechanics.structure import Structure
@@ -48,8 +48,8 @@ def foresee(
     cut = [r if r.duration <= share else r.cut(end=r.start + share) for r in runs]
     density, _ = noise.process_noise(model, process_noise, period)
     found, given, _ = noise.noises(cut, density)
-    worker = _Fit(structure, cut, unknowns, found, given)
-    problem = Transcription([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
+    worker = Meshes(structure, cut, unknowns, found, given)
+    problem = Problem([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
     theta = initial_theta(unknowns)
     x = [worker._begin(problem, r, theta) for r in range(len(cut))]
     _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rates(problem, x, theta))

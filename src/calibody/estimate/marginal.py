@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run, States, rescaled
-from calibody.estimate.transcription import Transcription
 from calibody.mechanics.point import Evaluation
 from calibody.solve.condensed import Factor, Step
 
@@ -43,7 +43,7 @@ FARTHEST = 1.5
 """Largest change of a log sd in one update (a factor of 4.5)."""
 
 
-def volume(problem: Transcription, x: Sequence[States], theta: np.ndarray) -> float:
+def volume(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
     lin = problem.linearise(x, theta, parameters=False)
     factor = Factor(lin)
     evaluations = problem.evaluations
@@ -93,7 +93,7 @@ def _general(run: Run, equations: sp.csr_matrix, result: Evaluation) -> float:
     return float(np.log(np.abs(lu.U.diagonal())).sum())
 
 
-def slope(problem: Transcription, x: Sequence[States], theta: np.ndarray, taken: Step) -> np.ndarray:
+def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step) -> np.ndarray:
     """d volume/d theta, the states following the parameters; `taken` is a step at this point."""
     sd = np.sqrt(1.0 / np.maximum(np.diag(taken.information), 1e-300))
     steps = np.minimum(0.3 * sd, 1e-2 * problem.scale)
@@ -134,14 +134,14 @@ class Hyper:
         return next(run.noise.measured[self.name] for run in runs if self.name in run.noise.missing)
 
 
-def rescale(problem: Transcription, x: Sequence[States], change: Callable[[], None]) -> list[States]:
+def rescale(problem: Problem, x: Sequence[States], change: Callable[[], None]) -> list[States]:
     """The same forces after `change` of the noise."""
     before = [run.process_sd() for run in problem.runs]
     change()
     return [rescaled(run, motion, old) for run, motion, old in zip(problem.runs, x, before, strict=True)]
 
 
-def update(problem: Transcription, x: Sequence[States], theta: np.ndarray, hypers: Sequence[Hyper]) -> tuple[list[States], float]:
+def update(problem: Problem, x: Sequence[States], theta: np.ndarray, hypers: Sequence[Hyper]) -> tuple[list[States], float]:
     """Move every sd to where the likelihood's derivative vanishes; the rescaled motion, and the largest relative change of what matters."""
     runs, x = problem.runs, list(x)
     changes = []
@@ -178,7 +178,7 @@ def _accelerated(hyper: Hyper, wanted: float, runs: Sequence[Run]) -> float:
     return float(np.clip(change, -FARTHEST, FARTHEST))
 
 
-def _squares(problem: Transcription, x: Sequence[States], theta: np.ndarray, hyper: Hyper) -> tuple[float, int]:
+def _squares(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hyper) -> tuple[float, int]:
     """Sum of squares in units of the sd, and how many."""
     squares, count = 0.0, 0
     for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):

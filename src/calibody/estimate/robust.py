@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calibody.estimate.transcription import Transcription
+from calibody.estimate.problem import Problem
 from calibody.solve.gauss_newton import Solution
 
 TUNING = 2.385
@@ -27,7 +27,7 @@ def weights(residual: np.ndarray, sd: float) -> np.ndarray:
     return 1.0 / np.sqrt(1.0 + (residual / (TUNING * noise_size(residual, sd))) ** 2)
 
 
-def reweighted(problem: Transcription, solution: Solution, again: Callable[[Solution], Solution]) -> Solution:
+def reweighted(problem: Problem, solution: Solution, again: Callable[[Solution], Solution]) -> Solution:
     """Weights from residuals, residuals from weights, until no weight changes by more than a hundredth."""
     for _ in range(REWEIGHTINGS):
         change = 0.0

@@ -16,13 +16,13 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import noise
 from calibody.estimate.outcome import outcome
+from calibody.estimate.problem import independent
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import Shadow, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
-from calibody.estimate.transcription import independent
 from calibody.estimate.unknowns import Entry, Unknown, entries
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure

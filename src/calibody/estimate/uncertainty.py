@@ -20,10 +20,10 @@ import numpy as np
 from scipy.special import chdtrc  # the chi-square distribution's tail; scipy.stats takes a second to import
 
 from calibody.estimate import identifiability
+from calibody.estimate.problem import Problem
 from calibody.estimate.reported import Reported, groups, reported
 from calibody.estimate.result import Agreed
 from calibody.estimate.run import States
-from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Entry
 from calibody.solve.condensed import Linearisation, Step, step
 from calibody.solve.threads import one_thread
@@ -62,7 +62,7 @@ class Uncertainty:
 
 
 @one_thread
-def assess(problem: Transcription, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
+def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
     """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
     problem.hold_scale = False
     lin = problem.linearise(x, theta)
@@ -136,7 +136,7 @@ def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, fac
     return identifiability.analyse(back.T @ information @ back, r.names, r.values, r.scale, at_bound, factor)
 
 
-def _rows(problem: Transcription, count: int) -> list[tuple[int, str | None, slice]]:
+def _rows(problem: Problem, count: int) -> list[tuple[int, str | None, slice]]:
     """(run, channel or None for noise, rows of F); the priors come first and belong to no run."""
     samples = sum(run.samples + sum(run.noises) for run in problem.runs)
     first, out = count - samples, []
@@ -169,7 +169,7 @@ def whiteness(x: np.ndarray) -> float:
     return float(chdtrc(lags, statistic))
 
 
-def _whiteness(problem: Transcription, lin: Linearisation) -> dict[tuple[int, str], float]:
+def _whiteness(problem: Problem, lin: Linearisation) -> dict[tuple[int, str], float]:
     return {(r, channel): whiteness(lin.F[rows]) for r, channel, rows in _rows(problem, len(lin.F)) if channel is not None}
 
 
@@ -185,7 +185,7 @@ def flat_top(r: np.ndarray) -> np.ndarray:
     return r * np.clip(2.0 - lags / end, 0.0, 1.0)
 
 
-def _sandwich(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
+def _sandwich(problem: Problem, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
     """`I^-1 (T' Sigma T) I^-1`; channels whose residuals are white keep their own variance."""
     priors = len(lin.F) - sum(run.samples + sum(run.noises) for run in problem.runs)
     middle = T[:priors].T @ T[:priors]
@@ -205,7 +205,7 @@ def _sandwich(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse
     return inverse @ middle @ inverse
 
 
-def _scores(problem: Transcription, lin: Linearisation, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scores(problem: Problem, lin: Linearisation, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per run: g_r (runs, p) and I_r (runs, p, p); the slope of the likelihood's volume is shared out evenly."""
     p, R = T.shape[1], len(problem.runs)
     g, information = np.zeros((R, p)), np.zeros((R, p, p))
@@ -217,7 +217,7 @@ def _scores(problem: Transcription, lin: Linearisation, T: np.ndarray) -> tuple[
 
 
 def _between(
-    problem: Transcription, lin: Linearisation, T: np.ndarray, theta: np.ndarray, analysis: identifiability.Identifiability, at_bound: np.ndarray
+    problem: Problem, lin: Linearisation, T: np.ndarray, theta: np.ndarray, analysis: identifiability.Identifiability, at_bound: np.ndarray
 ) -> Agreed | None:
     """chi2 of the runs' own estimates about the joint one: `sum g_r' I_r^+ g_r`, over the parameters that all runs share and the data resolve."""
     shared = np.array([e.run is None for e in problem.entries]) & analysis.resolved & ~at_bound
@@ -245,7 +245,7 @@ def _between(
     return Agreed(probability >= DISAGREE, chi2, dof, probability)
 
 
-def _scattered(problem: Transcription, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
+def _scattered(problem: Problem, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
     """Inflated by the scatter of the runs."""
     g, _ = _scores(problem, lin, T)
     R = len(g)

@@ -30,10 +30,10 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     from calibody.estimate import noise
     from calibody.estimate.channels import as_motion
     from calibody.estimate.predict import _initial, compared
+    from calibody.estimate.problem import Problem
     from calibody.estimate.reported import initial_theta
     from calibody.estimate.run import Run
     from calibody.estimate.start import first_motion
-    from calibody.estimate.transcription import Transcription
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Structure
 
@@ -42,7 +42,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     theta = initial_theta(unknowns)
     structure = Structure.build(model, coordinates)
     found, _, _ = noise.noises(recordings, {})
-    problem = Transcription([Run(structure, r, r.period, 1.0, n) for r, n in zip(recordings, found, strict=True)], unknowns)
+    problem = Problem([Run(structure, r, r.period, 1.0, n) for r, n in zip(recordings, found, strict=True)], unknowns)
     out = {}
     for k, recording in enumerate(recordings):
         run = problem.runs[k]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from calibody.steppers.variational import Variational
 
 
-class Transcription(Observed[Run, States]):
+class Problem(Observed[Run, States]):
     """Several runs with shared and per-run parameters, as a constrained least-squares problem."""
 
     def __init__(self, runs: Sequence[Run], entries: Sequence[Entry]) -> None:
