@@ -265,3 +265,44 @@ def _raise(error: BaseException):
         raise error
 
     return load
+
+
+# -- files of the user -------------------------------------------------------------------------------------------------------------
+
+
+def test_convert_does_not_write_over_the_model(run, pendulum, tmp_path, monkeypatch):
+    """Neither by its name, nor by another spelling, nor through links in either place."""
+    (tmp_path / "link.xml").symlink_to(pendulum)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for given, out in (("pendulum.xml", "pendulum.xml"), ("pendulum.xml", "folder/pendulum.xml"), ("pendulum.xml", "link.xml"), ("link.xml", pendulum)):
+        assert run("convert", given, out) == (2, "", f'error: "{out}" was given and would be written over; give another name.\n')
+        assert pendulum.read_text() == PENDULUM and (tmp_path / "link.xml").is_symlink()
+    assert run("convert", "pendulum.xml", "pendulum.urdf")[0] == 0
+
+
+def test_convert_does_not_write_over_what_the_model_includes(run, tmp_path):
+    whole, part = tmp_path / "whole.xml", tmp_path / "part.xml"
+    part.write_text(PENDULUM)
+    whole.write_text('<mujoco><include file="part.xml"/></mujoco>')
+    code, _, err = run("convert", whole, part)
+    assert code == 2 and "would be written over" in err and part.read_text() == PENDULUM
+
+
+def test_simulate_does_not_write_over_the_drive(run, motor, tmp_path):
+    drive = tmp_path / "u.csv"
+    drive.write_text("t,u\n0,1\n1,2\n")
+    (tmp_path / "also.csv").symlink_to(drive)
+    for out in (drive, tmp_path / "also.csv"):
+        code, _, err = run("simulate", motor, "--duration", 0.1, "--drive", f"actuator.motor={drive}:u", "--out", out)
+        assert (code, err) == (2, f'error: "{out}" was given and would be written over; give another name to --out.\n')
+    assert drive.read_text() == "t,u\n0,1\n1,2\n"
+
+
+def test_a_demo_does_not_write_over_edited_files(run, tmp_path):
+    (tmp_path / "pendulum.toml").write_text("# my own\n")
+    code, out, err = run("demo", "pendulum", "--out", tmp_path)
+    assert (code, out) == (2, "") and "exists and is not the example as it comes" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["pendulum.toml"] and (tmp_path / "pendulum.toml").read_text() == "# my own\n"
+    (tmp_path / "pendulum.toml").rename(tmp_path / "pendulum.csv")
+    assert run("demo", "pendulum", "--out", tmp_path)[0] == 2 and [p.name for p in tmp_path.iterdir()] == ["pendulum.csv"]

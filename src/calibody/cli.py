@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibody import overwriting
 from calibody.errors import CalibodyError, nearest
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def simulate(
         raise CalibodyError(f'--out is "{out}"; the suffix gives the format, use one of {", ".join(OUT_SUFFIXES)}.')
     start = dict(_initial(text) for text in initial or ())
     driven = dict(_drive(text) for text in drive or ())
+    if out is not None:
+        overwriting.refuse([out], [model, *(file for text in drive or () if (file := _drive_file(text)) is not None)], "give another name to --out")
 
     begin = time.perf_counter()
     import calibody as cb
@@ -231,6 +234,7 @@ def convert(
     from calibody import formats
 
     mechanism = cb.load(model)
+    overwriting.refuse([out], formats.source_files(mechanism), "give another name")
     formats.convert(mechanism, out)
     notes = list(mechanism.notes)
     if as_json:
@@ -346,10 +350,16 @@ def _drive(text: str) -> tuple[str, Any]:
         return channel, float(value)
     except ValueError:
         pass
-    file, colon, column = value.rpartition(":")
-    if not (colon and file and column):
+    file, _, column = value.rpartition(":")
+    if not (file and column):
         raise CalibodyError(f'--drive is "{text}"; after "=" comes a number, or file.csv:column.')
     return channel, _recorded(Path(file), column)
+
+
+def _drive_file(text: str) -> Path | None:
+    """The file of a drive that is not constant."""
+    file = text.partition("=")[2].rpartition(":")[0].strip()
+    return Path(file) if file else None
 
 
 def _recorded(path: Path, column: str) -> tuple[np.ndarray, np.ndarray]:

@@ -223,3 +223,45 @@ def test_twenty_random_kills(run: Command, tmp_path: Path) -> None:
         end = time.monotonic() + chance.uniform(0.3, 1.0) * span
         killed(file, tmp_path / f"killed{k}", lambda end=end: time.monotonic() > end)
         goes_on(run, file, tmp_path / f"killed{k}", tmp_path / "whole")
+
+
+# -- files of the user -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", [".", "../{name}", "link"])
+def test_a_fit_does_not_write_over_its_model(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    write(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()}
+    folder = out.format(name=tmp_path.name)
+    code, _, err = run("fit", "swing.toml", "--out", folder)
+    assert code == 2 and err == f'error: "{Path(folder) / "swing.xml"}" was given and would be written over; give another folder for the results.\n'
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
+
+
+def test_a_fit_does_not_write_over_recordings_or_other_files(run: Command, tmp_path: Path) -> None:
+    """A recording called as a table of the run folder, a link to the model in another folder, an experiment file that was not given."""
+    write(tmp_path / "a")
+    out = tmp_path / "out"
+    out.mkdir()
+    for make, word in (
+        (lambda: (out / "swing.xml").symlink_to(tmp_path / "a" / "swing.xml"), "was given and would be written over"),
+        (lambda: (out / "experiment.toml").write_text("# mine"), "exists and was not written by a fit"),
+        (lambda: (out / "channels.parquet").write_text("mine"), "exists and was not written by a fit"),
+    ):
+        make()
+        code, _, err = run("fit", tmp_path / "a" / "swing.toml", "--out", out)
+        assert code == 2 and word in err and not (out / "result.json").exists()
+        for path in out.iterdir():
+            path.unlink()
+
+
+def test_a_report_from_python_does_not_write_over_the_model(tmp_path: Path) -> None:
+    from calibody import experiment
+
+    given = experiment.load(write(tmp_path))
+    result = cb.fit(given.model(), given.runs(), given.estimate(), h=0.02)
+    with pytest.raises(cb.CalibodyError, match="would be written over"):
+        result.report(tmp_path)
+    assert not (tmp_path / "result.json").exists()

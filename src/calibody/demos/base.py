@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from calibody.errors import CalibodyError
 from calibody.experiment import atomic
 
 SEED = 1
@@ -47,6 +48,7 @@ def write(example: Example, folder: Path) -> Path:
     """Model, recording, truth and experiment; gives the path of the experiment file."""
     import calibody as cb
 
+    _refuse_edited(example, folder)
     model_file = atomic.write_text(folder / f"{example.name}.xml", example.model)
     model = cb.load(model_file).replace(dict(example.truth))
     times = np.arange(round(example.duration * example.rate) + 1) / example.rate
@@ -62,6 +64,16 @@ def write(example: Example, folder: Path) -> Path:
     atomic.write_text(folder / f"{example.name}.csv", _csv(columns))
     atomic.write_json(folder / "truth.json", dict(example.truth))
     return atomic.write_text(folder / f"{example.name}.toml", example.experiment)
+
+
+def _refuse_edited(example: Example, folder: Path) -> None:
+    """A sentence if the folder has files of these names that are not the example's: they are made to be edited, and edits are not written over."""
+    for name, text in ((f"{example.name}.xml", example.model), (f"{example.name}.toml", example.experiment)):
+        if (folder / name).exists() and (folder / name).read_bytes() != text.encode("utf-8"):
+            raise CalibodyError(f'"{folder / name}" exists and is not the example as it comes; fit it with calibody fit, or give another folder with --out.')
+    recording = folder / f"{example.name}.csv"
+    if recording.exists() and not (folder / "truth.json").exists():
+        raise CalibodyError(f'"{recording}" exists and is not from an example; give another folder with --out.')
 
 
 def _csv(columns: Mapping[str, np.ndarray]) -> str:

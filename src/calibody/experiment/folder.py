@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibody import formats, overwriting
 from calibody.errors import CalibodyError
 from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.experiment import atomic
 from calibody.experiment.scene import scene
 from calibody.experiment.spec import Experiment
 from calibody.mechanics import channels
+from calibody.model import Model
 
 if TYPE_CHECKING:
     import polars
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from calibody.solve.gauss_newton import Iteration
 
 SCHEMA = "calibody-result-1"
-RESULT, SCENE = "result.json", "scene.json"
+RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", "experiment.toml"
 CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
 
@@ -56,6 +58,7 @@ def write(
 ) -> Path:
     """Write the folder of a finished fit. `seconds` adds to those of the result; `truth` is what a demo knows."""
     folder = Path(folder)
+    refuse_overwriting(folder, result.model, experiment)
     predictions, notes = _predictions(result)
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
@@ -72,6 +75,26 @@ def write(
     document["truth"] = None if truth is None else dict(truth)
     atomic.write_json(folder / RESULT, document)
     return folder
+
+
+def refuse_overwriting(folder: Path, model: Model, experiment: Experiment | None = None) -> None:
+    """A sentence if the results would take the place of the model, a recording or the experiment they are made from, or of files that no fit wrote."""
+    given = formats.source_files(model)
+    if experiment is not None:
+        given += [experiment.folder / experiment.source, *(experiment.folder / file for run in experiment.recordings for file in run.files)]
+    written = [folder / name for name in (RESULT, CHANNELS, STATES, FORCES, BARS, SCENE, REPORT, model_name(model))]
+    overwriting.refuse(written, given, "give another folder for the results")
+    if (folder / RESULT).exists():
+        return  # of an earlier fit
+    if experiment is not None and not overwriting.same(folder / EXPERIMENT, experiment.folder / experiment.source):
+        written.append(folder / EXPERIMENT)
+    if (foreign := next((path for path in written if path.exists()), None)) is not None:
+        raise CalibodyError(f'"{foreign}" exists and was not written by a fit ({folder} has no {RESULT}); give another folder for the results.')
+
+
+def model_name(model: Model) -> str:
+    """Of the calibrated model's file: that of the file it was read from."""
+    return "model.xml" if model.source is None else model.source.path.name
 
 
 class Progress:
@@ -296,10 +319,7 @@ def _bars(result: Result) -> polars.DataFrame:
 
 def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
-    from calibody import formats
-
-    source = result.model.source
-    name = source.path.name if source is not None else "model.xml"
+    name = model_name(result.model)
     try:
         formats.save(result.model, folder / name)
         return name, list(formats.save_notes(result.model))
@@ -308,9 +328,11 @@ def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
 
 
 def _experiment(experiment: Experiment, folder: Path) -> None:
+    """What was fitted; a file of that name that it came from says it already, in the user's own words."""
     from calibody.experiment.writing import save
 
-    save(experiment, folder / "experiment.toml")
+    if not overwriting.same(folder / EXPERIMENT, experiment.folder / experiment.source):
+        save(experiment, folder / EXPERIMENT)
 
 
 __all__ = ["Progress", "write"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibody.errors import CalibodyError
-from calibody.experiment.folder import RESULT, Progress, write
+from calibody.experiment.folder import RESULT, Progress, refuse_overwriting, write
 from calibody.experiment.saved import Saved, open as open_folder
 from calibody.experiment.spec import Experiment
 
@@ -40,6 +40,7 @@ def fit_into(
 
         imported = time.perf_counter()
         model, recordings = experiment.model(), experiment.runs()
+        refuse_overwriting(folder, model, experiment)
         unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
         start: dict[str, float] = {}
         if resume:

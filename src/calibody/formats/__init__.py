@@ -63,6 +63,14 @@ def save_notes(model: Model) -> tuple[str, ...]:
     return resave.content(model, model.source.path)[1]
 
 
+def source_files(model: Model) -> list[Path]:
+    """The files a model was read from: its own, and those it includes; none for a model built in Python."""
+    if model.source is None:
+        return []
+    path: Path = model.source.path
+    return [path, *(path.parent / document.label for document in model.source.document.root.included_documents())]
+
+
 def convert(model: Model, path: str | os.PathLike[str]) -> Path:
     """Write a fresh file in the format of the path's suffix (.xml or .mjcf: MJCF; .urdf: URDF)."""
     from calibody.formats import fresh
@@ -95,4 +103,4 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-__all__ = ["convert", "load", "save", "save_notes"]
+__all__ = ["convert", "load", "save", "save_notes", "source_files"]

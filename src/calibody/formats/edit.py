@@ -60,6 +60,15 @@ class Element:
             else:
                 yield child
 
+    def included_documents(self) -> list[Document]:
+        """All documents that are included below this element, those included by them too."""
+        out: list[Document] = []
+        for child in self.children:
+            if child.included is not None:
+                out += [child.included, *child.included.root.included_documents()]
+            out += child.included_documents()
+        return out
+
     def find(self, *tags: str) -> Element | None:
         """The last child with one of the tags (in these formats a repeated element overrides)."""
         found = [c for c in self.expanded() if c.tag in tags]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from calibody.errors import FormatError
 from calibody.formats import mjcf_edit, read_bytes, urdf_edit
-from calibody.formats.edit import Document, Element, render
+from calibody.formats.edit import render
 from calibody.formats.mjcf_edit import Plan
 from calibody.formats.source import MJCF, Change, Source, changes, differences
 from calibody.model import Model
@@ -66,19 +66,10 @@ def _reread(plan: Plan) -> Model:
 
 def _text(plan: Plan) -> bytes:
     touched = plan.edits.touched
-    for document in _included(plan.source.document.root):
+    for document in plan.source.document.root.included_documents():
         if document in touched:
             plan.note(f"{document.label} is included by the file and would change; the saved file contains its content instead.")
-    return render(plan.source.document, plan.edits, lambda d: d in touched or any(x in touched for x in _included(d.root)))
-
-
-def _included(element: Element) -> list[Document]:
-    out = []
-    for child in element.children:
-        if child.included is not None:
-            out += [child.included, *_included(child.included.root)]
-        out += _included(child)
-    return out
+    return render(plan.source.document, plan.edits, lambda d: d in touched or any(x in touched for x in d.root.included_documents()))
 
 
 # -- another folder ----------------------------------------------------------------------------------------------------------------

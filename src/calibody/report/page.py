@@ -8,6 +8,7 @@ from typing import Any
 
 from calibody.errors import CalibodyError
 from calibody.experiment import atomic
+from calibody.experiment.folder import EXPERIMENT, REPORT
 from calibody.experiment.saved import Saved, open as open_folder
 from calibody.report.figures import figures
 from calibody.report.numbers import counted, plain
@@ -15,7 +16,6 @@ from calibody.report.parameters import rows
 from calibody.report.verdict import verdict
 
 HERE = Path(__file__).parent / "templates"
-REPORT = "report.html"
 
 
 def write(folder: str | Path) -> Path:
@@ -69,7 +69,7 @@ def _plotly() -> str:
 
 
 def _experiment(found: Saved) -> str:
-    path = found.folder / "experiment.toml"
+    path = found.folder / EXPERIMENT
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
