@@ -93,14 +93,14 @@ def _general(run: Run, equations: sp.csr_matrix, result: Evaluation) -> float:
     return float(np.log(np.abs(lu.U.diagonal())).sum())
 
 
-def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step) -> np.ndarray:
-    """d volume/d theta, the states following the parameters; `taken` is a step at this point."""
+def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step, which: Sequence[int] | None = None) -> np.ndarray:
+    """d volume/d theta, the states following the parameters; `taken` is a step at this point. Zero for those not among `which`."""
     sd = np.sqrt(1.0 / np.maximum(np.diag(taken.information), 1e-300))
     steps = np.minimum(0.3 * sd, 1e-2 * problem.scale)
     states = taken.response[: taken.factor.n]
     out = np.zeros(len(theta))
-    for k, by in enumerate(steps):
-        ends = []
+    for k in range(len(theta)) if which is None else which:
+        by, ends = steps[k], []
         for sign in (by, -by):
             moved = theta.copy()
             moved[k] += sign

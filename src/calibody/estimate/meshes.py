@@ -21,9 +21,10 @@ from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import Mesh, Result
+from calibody.estimate.result import Mesh, Result, Suspect
 from calibody.estimate.run import Run, States, refined
 from calibody.estimate.start import first_motion, resting
+from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing
 from calibody.mechanics.assembly import interval_rates
@@ -274,8 +275,28 @@ class Meshes:
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, self.noises[0].density, mesh.h)
         return outcome(
-            problem, solution, found, self.recordings, self.given, self.history, mesh, error, self.notes, seconds, self._process_noise(problem), again
+            problem,
+            solution,
+            found,
+            self.recordings,
+            self.given,
+            self.history,
+            mesh,
+            error,
+            self.notes,
+            seconds,
+            self._process_noise(problem),
+            again,
+            self._lacks(levels),
         )
+
+    def _lacks(self, levels: Sequence[Level]) -> tuple[Suspect, ...]:
+        """What the model lacks, on the finest mesh whose columns for all suspects fit."""
+        fitting = [level for level in levels if level.solution.converged and _entries(level) <= LARGEST / 4]
+        if not fitting or not levels[-1].solution.converged:
+            return ()
+        level = fitting[-1]
+        return suspects(level.problem, level.solution.x, level.solution.theta, levels[-1].found)
 
     def _with_mesh_error(self, determined: Sequence[Determined], thetas: Sequence[np.ndarray], regular: bool) -> tuple[Determined, ...]:
         """Sums with the discretisation error of what is printed."""

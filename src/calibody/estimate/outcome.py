@@ -10,7 +10,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result
+from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -33,6 +33,7 @@ def outcome(
     seconds: float,
     process_noise: dict[str, float],
     again: Again,
+    lacks: Sequence[Suspect] = (),
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
     unknowns = problem.entries
@@ -68,6 +69,7 @@ def outcome(
         process_noise=process_noise,
         runs_agree=found.agreement,
         outliers=_outliers(channels),
+        lacks=tuple(lacks),
         mesh=mesh,
         iterations=len(history),
         history=tuple(history),

@@ -48,6 +48,21 @@ class Problem(Observed[Run, States]):
         self.evaluations: list[Evaluation] = []
         """Of the runs, at the last linearisation."""
 
+    def with_entries(self, entries: Sequence[Entry], sharp: float) -> Problem:
+        """The same runs with other unknowns; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
+        import copy
+
+        rubbed, runs = set(self.friction_rate), []
+        for run in self.runs:
+            run = copy.copy(run)
+            if run.deltas is not None:
+                joints = [c.joint for c in run.structure.scalar_coordinates]
+                run.deltas = run.deltas * np.array([1.0 if joint in rubbed else sharp for joint in joints])
+            runs.append(run)
+        out = Problem(runs, entries)
+        out.hold_scale = False
+        return out
+
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         model, numbers, _ = self.model_of(r, theta)
         return as_motion(self.runs[r], model, numbers, states)

@@ -94,6 +94,42 @@ class Outlier:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A number that the data want elsewhere than where it was held."""
+
+    path: str
+    words: str
+    """What it is, for a sentence."""
+    held: float
+    value: float
+    """One-step estimate."""
+    sd: float
+    unit: str
+    chi2: float
+    """Of one degree of freedom."""
+    probability: float
+    """Of such a chi2 among all suspects, if the model lacked nothing."""
+    shifts: dict[str, float]
+    """By how many of their standard deviations the estimates would move."""
+    alike: tuple[str, ...] = ()
+    """Paths of other suspects that explain the data nearly as well."""
+
+    @property
+    def largest_shift(self) -> tuple[str, float]:
+        """The estimate that would move most, and by how many of its standard deviations."""
+        return max(self.shifts.items(), key=lambda item: abs(item[1]), default=("", 0.0))
+
+    @property
+    def sentence(self) -> str:
+        """What is missing, how much of it, and what that does to the estimates."""
+        name, shift = self.largest_shift
+        moves = f"; with it {name} would move by {abs(shift):.2g} of its standard deviations" if abs(shift) >= 0.1 else "; it would move no estimate"
+        others = f" (these data cannot tell it from {' and '.join(self.alike[:3])})" if self.alike else ""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.words}, {self.path} = {self.value:.3g} +- {self.sd:.1g}{unit} where {self.held:g} was taken{others}{moves} (chi2 {self.chi2:.0f})."
+
+
+@dataclass(frozen=True)
 class Mesh:
     h: float
     """Step of the finest mesh [s]."""
@@ -121,6 +157,8 @@ class Result:
     runs_agree: Agreed | None
     """None for a single run."""
     outliers: tuple[Outlier, ...] = field(repr=False)
+    lacks: tuple[Suspect, ...]
+    """What the model lacks, as far as numbers that were held can say: the strongest suspect first; empty where none is significant, and for fits that did not converge."""
     mesh: Mesh
     iterations: int
     history: tuple[Iteration, ...] = field(repr=False)
@@ -198,4 +236,5 @@ def described(found: Result | Saved) -> str:
         lines.append(
             f"{len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in found.outliers):.0f} sd"
         )
+    lines += [f"missing: {s.sentence}" for s in found.lacks[:1]]
     return "\n".join([*lines, *(f"note: {n}" for n in found.notes)])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,7 +126,7 @@ class Progress:
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
             "fit": {}, "predictions": {}, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "outliers": [], "lacks": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -155,6 +156,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "dof": result.dof,
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
+        "lacks": [asdict(s) for s in result.lacks],
         "iterations": result.iterations,
         "history": _history(result.history, result.problem.entries),
         "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),

@@ -14,7 +14,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, described
+from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Suspect, described
 from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
 
 if TYPE_CHECKING:
@@ -100,6 +100,10 @@ class Saved:
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
         return tuple(Outlier(**o) for o in self.document["outliers"])
+
+    @cached_property
+    def lacks(self) -> tuple[Suspect, ...]:
+        return tuple(Suspect(**s | {"alike": tuple(s["alike"])}) for s in self.document["lacks"])
 
     @property
     def mesh(self) -> Mesh | None:

@@ -27,6 +27,8 @@ CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion: close below the first, far off above the second."""
 IMPOSSIBLE = "The estimates are not physically possible together"
 """How the note of a fit begins whose estimates no mechanism can have."""
+WRONG = 1.0
+"""Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 
@@ -91,11 +93,18 @@ def _possible(found: Saved) -> Iterator[Item]:
 
 
 def _lacking(found: Saved) -> Iterator[Item]:
+    question = "What does the model lack?"
+    if found.lacks:
+        first = found.lacks[0]
+        wrong = any(abs(s.largest_shift[1]) > WRONG for s in found.lacks)
+        remedy = f"Add {first.path} to the unknowns, or fit with --extend."
+        said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars do not cover that. ' if wrong else ''}{remedy}"
+        yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks[1:6]))
     forces = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
     if forces:
         sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in forces.items())
         sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
-        yield Item("What does the model lack?", GOOD, sentence, sizes)
+        yield Item("How large is what it lacks?" if found.lacks else question, GOOD, sentence, sizes)
 
 
 def _determined(found: Saved) -> Iterator[Item]:
