@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,6 +120,33 @@ def parameter_columns(count: int) -> Callable[[], object]:
     fields = ["mass", *(f"com.{c}" for c in "xyz"), *(f"inertia.{c}" for c in ("xx", "yy", "zz", "xy", "xz", "yz"))]
     paths = [f"body.b{i}.{f}" for i in range(count) for f in fields] + [f"joint.j{i}.{f}" for i in range(count) for f in ("damping", "friction")]
     return lambda: columns(structure, numbers, at, paths)
+
+
+def linearisation(unknown: Sequence[str]) -> Callable[[], object]:
+    """Of eight links with two markers each (48 channels), 1000 nodes and as many samples: residuals, equations, all derivatives."""
+    import calibody as cb
+    from calibody.estimate.problem import Problem
+    from calibody.estimate.run import Noise, Run, States
+    from calibody.estimate.unknowns import entries
+    from calibody.mechanics.structure import Numbers, Structure
+
+    markers = [cb.Site(f"m{i}{k}", f"b{i}", (0.05, 0.03, -0.1 - 0.1 * k)) for i in range(8) for k in range(2)]
+    model, times = replace(chain(8), sites=markers), 0.01 * np.arange(1000)
+    channels = [f"site.{m.name}.position.{c}" for m in markers for c in "xyz"]
+    recording = cb.Recording("run", tuple(cb.Observation(c, times, np.sin(times), sd=1e-3) for c in channels))
+    structure = Structure.build(model, "tree")
+    run = Run(structure, recording, 0.01, 0.1, Noise({c: 1e-3 for c in channels}, frozenset(), {}))
+    problem = Problem([run], entries(model, dict.fromkeys(unknown), ["run"]))
+    states = [States(point(structure, Numbers.of(structure), run.K).q, np.zeros((0, run.K)), np.zeros(0))]
+    theta = np.array([e.initial for e in problem.entries])
+    return lambda: problem.linearise(states, theta)
+
+
+def placements() -> list[Metric]:
+    """Geometry as unknowns: a linearisation with 23 places of links and markers over one with a single mass."""
+    places = [f"body.b{i}.position.{c}" for i in range(1, 8) for c in "xyz"] + ["site.m70.position.x", "site.m31.position.y"]
+    none, some = (best(linearisation(names)) for names in (["body.b0.mass"], places))
+    return [Metric("linearisation, 48 marker channels: 23 places over none", some / none, "x", gate=4.0)]
 
 
 def stepping(count: int, coordinates: str, steps: int) -> float:
@@ -421,7 +448,7 @@ def main() -> int:
     parts = {
         "startup": startup,
         "compile": compile_ratios,
-        "evaluate": lambda: evaluations(unit),
+        "evaluate": lambda: evaluations(unit) + placements(),
         "simulate": lambda: simulate(unit),
         "spook": lambda: regularised(unit),
         "shadow": lambda: shadowed(unit),

@@ -90,6 +90,8 @@ class Sampled:
     value: np.ndarray
     slope: np.ndarray
     matrix: Callable[[int], Sparse]
+    along: Callable[[np.ndarray], np.ndarray]
+    """The change of the samples with a change (K,) of the channel at the nodes; of an orientation with its turn (3, K)."""
     by_multiplier: tuple[int, Sparse] | None = None
     """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
 
@@ -186,14 +188,10 @@ def measured_rotation(recording: Recording, channel: channels.Channel) -> np.nda
 def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Channel) -> NodeValues:
     """A scalar channel at every node. For a rate the value is that of the coordinate: `rate_matrix` turns it into rates."""
     if channel.kind == "joint":
-        return _coordinate(structure, f, _index(structure, channel))
+        return _coordinate(structure, f, coordinate_index(structure, channel))
     if channel.kind == "body" and channel.quantity == "angle":
         return _planar(structure, f, channel)
-    if channel.kind == "site":
-        site = model.tables["site"][channel.name]
-        body, local = site.body, site.position
-    else:
-        body, local = channel.name, model.body(channel.name).com if channel.quantity == "com" else (0.0, 0.0, 0.0)
+    body, local = place_of(model, channel)
     link = structure.body_link[body]
     p = al.point(f.pose(link), local)
     dofs = structure.dofs_above[link]
@@ -202,19 +200,28 @@ def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Ch
     return NodeValues(p[channel.component], dofs, np.einsum("tk,tjk->jk", reach, f.T[:, dofs]))
 
 
+def place_of(model: Model, channel: channels.Channel) -> tuple[str, tuple[float, float, float]]:
+    """The body of a point that is observed, and where in it the point is."""
+    if channel.kind == "site":
+        site = model.tables["site"][channel.name]
+        return site.body, site.position
+    return channel.name, model.body(channel.name).com if channel.quantity == "com" else (0.0, 0.0, 0.0)
+
+
 def rate_index(structure: Structure, channel: channels.Channel) -> int:
     """Which of all rates a channel is: those of the scalar coordinates come first, then three of every ball."""
     if not turns(channel):
-        return _index(structure, channel)
+        return coordinate_index(structure, channel)
     assert channel.component is not None
-    return len(structure.scalar_coordinates) + 3 * _ball(structure, channel) + channel.component - len(channel.components) + 3
+    return len(structure.scalar_coordinates) + 3 * ball_index(structure, channel) + channel.component - len(channel.components) + 3
 
 
-def _ball(structure: Structure, channel: channels.Channel) -> int:
+def ball_index(structure: Structure, channel: channels.Channel) -> int:
+    """Which ball a channel of a joint is of."""
     return next(k for k, b in enumerate(structure.ball_coordinates) if b.joint == channel.name)
 
 
-def _index(structure: Structure, channel: channels.Channel) -> int:
+def coordinate_index(structure: Structure, channel: channels.Channel) -> int:
     """Which scalar coordinate a channel of a joint is."""
     if channel.component is None:
         return structure.coordinate_index[channel.name]
@@ -259,7 +266,7 @@ def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: chan
         dofs = structure.dofs_above[link]
         return f.H[:, :3, link], dofs, f.T[:3, dofs]
     plan = plan_of(structure)
-    k = _ball(structure, channel)
+    k = ball_index(structure, channel)
     parent, child = plan.ball_links[k]
     side = np.einsum("ijk,jl->ilk", f.H[:, :3, parent], numbers.placement[:, :3, structure.ball_coordinates[k].unit])
     above = [np.setdiff1d(structure.dofs_above[x], structure.dofs_above[y]) for x, y in ((child, parent), (parent, child))]
@@ -275,13 +282,13 @@ def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, 
     if is_force(d.channel):
         row, sign = multiplier(structure, d.channel)
         force = sign * multipliers[row, 1:-1]
-        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), (row, sign * W))
+        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, (row, sign * W))
     if d.rotation is not None:
         return _turned(*orientation(structure, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):
         return _turning(*orientation(structure, numbers, f, d.channel), d.channel, W, dW)
     nodes = at_nodes(structure, model, f, d.channel)
-    return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width))
+    return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width), W.dot)
 
 
 def whole_turns(structure: Structure, d: Data, prediction: np.ndarray) -> float:
@@ -298,15 +305,19 @@ def _turned(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, d: Data, W: Sparse, 
     assert Y is not None and component is not None
     M, rate = (np.einsum("jis,jks->iks", Y, (weights @ R.reshape(9, K).T).T.reshape(3, 3, -1)) for weights in (W, dW))
     S = np.array(al.matrix_log_slope(_rows(M), component))
+    entries = W.tocoo()
+    B = np.einsum("ike,jle,lke->ije", R[..., entries.col], Y[..., entries.row], S[..., entries.row])  # R_j S' Y'
+    by_turn = entries.data * _axial(B)
 
     def matrix(width: int) -> Sparse:
-        entries = W.tocoo()
-        B = np.einsum("ike,jle,lke->ije", R[..., entries.col], Y[..., entries.row], S[..., entries.row])  # R_j S' Y'
-        values = entries.data * np.einsum("ie,ide->de", _axial(B), w[..., entries.col])
+        values = np.einsum("ie,ide->de", by_turn, w[..., entries.col])
         rows, columns = np.broadcast_to(entries.row, values.shape), entries.col * width + dofs[:, None]
         return sp.csr_matrix((values.ravel(), (rows.ravel(), columns.ravel())), shape=(len(d.y), K * width))
 
-    return Sampled(d.y + al.matrix_log(_rows(M))[component], np.einsum("ijs,ijs->s", S, rate), matrix)
+    def along(turn: np.ndarray) -> np.ndarray:
+        return np.bincount(entries.row, np.einsum("ie,ie->e", by_turn, turn[:, entries.col]), len(d.y))
+
+    return Sampled(d.y + al.matrix_log(_rows(M))[component], np.einsum("ijs,ijs->s", S, rate), matrix, along)
 
 
 def _turning(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, channel: channels.Channel, W: Sparse, dW: Sparse) -> Sampled:
@@ -323,7 +334,10 @@ def _turning(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, channel: channels.C
         columns = (k + np.array([0, 1])[:, None, None]) * width + dofs[:, None]
         return W @ sp.csr_matrix((values.ravel(), (np.broadcast_to(k, values.shape).ravel(), columns.ravel())), shape=(K - 1, K * width))
 
-    return Sampled(W @ turned, dW @ turned, matrix)
+    def along(by: np.ndarray) -> np.ndarray:
+        return W @ np.einsum("ik,ik->k", turn, np.diff(by, axis=1))
+
+    return Sampled(W @ turned, dW @ turned, matrix, along)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

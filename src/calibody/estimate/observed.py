@@ -11,6 +11,7 @@ import numpy as np
 
 from calibody.estimate import observe
 from calibody.estimate.observe import Data
+from calibody.estimate.placed import Placements
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Nodes
 from calibody.estimate.unknowns import Entry, values_at
@@ -95,24 +96,17 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
             out[row, k] = 1.0 / self.entries[k].prior[1]  # type: ignore[index]
         return out
 
-    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, motion: State) -> np.ndarray:
-        out = np.zeros((len(d.y), len(self.entries)))
+    def placements(self, r: int, theta: np.ndarray, model: Model, numbers: Numbers, frames: Frames) -> Placements:
+        """What unknown geometry does to the channels of a run, with the kinematics of its nodes."""
+        return Placements(self.runs[r].structure, model, numbers, frames, self.entries, theta, r)
+
+    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, placements: Placements) -> np.ndarray:
+        """(samples, unknowns): by the channel's own bias, gain and delay, and by geometry."""
+        out = prediction.gain * placements.samples(d, prediction.sampled)
         for k, entry in enumerate(self.entries):
-            if entry.run not in (None, r):
-                continue
-            for place in entry.places:
+            for place in entry.places if entry.run in (None, r) else ():
                 if place.sensor is not None and place.sensor[0] in (d.channel.path, d.channel.whole):
                     out[:, k] += place.slope(theta[k]) * prediction.by_sensor(place.sensor[1])
-            if moves_channel(entry, d):
-                step = 1e-6 * entry.scale
-                ends = []
-                for sign in (1.0, -1.0):
-                    moved = theta.copy()
-                    moved[k] += sign * step
-                    model, numbers, sensors = self.model_of(r, moved)
-                    frames = self.frames(r, motion, model, numbers)
-                    ends.append(predicted(self.runs[r], model, numbers, frames, self.multipliers(motion), sensors, d).value)
-                out[:, k] += (ends[0] - ends[1]) / (2.0 * step)
         return out
 
 
@@ -147,10 +141,3 @@ def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, multip
 def sensor(sensors: Sensors, channel: Channel, kind: str) -> float:
     """A channel's bias, gain or delay: its own, or that of the vector it is a component of."""
     return sensors.get((channel.path, kind), sensors.get((channel.whole, kind), 1.0 if kind == "gain" else 0.0))
-
-
-def moves_channel(entry: Entry, d: Data) -> bool:
-    """Whether a parameter can move an observed position at fixed coordinates: geometry does, masses and forces do not."""
-    if entry.group is not None:
-        return d.channel.kind == "body" and d.channel.quantity == "com" and d.channel.name == entry.group.body
-    return d.channel.kind in ("site", "body") and any(p.sensor is None and any(f".{g}" in p.path for g in GEOMETRY) for p in entry.places)

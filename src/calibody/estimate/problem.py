@@ -186,13 +186,14 @@ class Problem(Observed[Run, States]):
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, ft = [], [], []
+        placements = self.placements(r, theta, model, numbers, frames)
         for d in run.data:
             prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d)
             weight, forces = run.weight(d), prediction.sampled.by_multiplier
             f.append((prediction.value - d.y) * weight)
             rest = sp.csr_matrix((len(d.y), run.size - run.nq)) if forces is None else prediction.gain * run.by_forces(*forces)
             fx.append(sp.diags(weight) @ sp.hstack([prediction.matrix(run.structure.nv), rest], format="csr"))
-            moved = self.samples_by_parameters(r, theta, d, prediction, motion) if parameters else np.zeros((len(d.y), len(self.entries)))
+            moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
             ft.append(moved * weight[:, None])
         count = len(motion.noise)
         if count:

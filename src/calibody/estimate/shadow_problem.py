@@ -238,7 +238,7 @@ class Shadow(Observed[Steps, States]):
         by_place = p.N.along(states.v)[:, c]
         gradient = np.concatenate([(by_place[:, None, :] @ self.transition.tangents(p))[:, 0], p.N.first[:, c]], axis=1)
         W, dW = self.runs[r].sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-        return observe.Sampled(W @ value, dW @ value, lambda width: W @ observe.NodeValues(value, np.arange(2 * s.nv), gradient.T).matrix(width))
+        return observe.Sampled(W @ value, dW @ value, lambda width: W @ observe.NodeValues(value, np.arange(2 * s.nv), gradient.T).matrix(width), W.dot)
 
     def _predicted(self, r: int, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors, d: Data) -> Predicted:
         if d.channel.quantity != "rate":
@@ -255,6 +255,7 @@ class Shadow(Observed[Steps, States]):
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, ft = [], [], []
+        placements = self.placements(r, theta, model, numbers, p.frames)
         for d in run.data:
             prediction = self._predicted(r, p, states, model, numbers, sensors, d)
             weight = run.weight(d)
@@ -262,7 +263,7 @@ class Shadow(Observed[Steps, States]):
             block.eliminate_zeros()
             f.append((prediction.value - d.y) * weight)
             fx.append(sp.diags(weight) @ block)
-            ft.append(self.samples_by_parameters(r, theta, d, prediction, states) * weight[:, None])
+            ft.append(self.samples_by_parameters(r, theta, d, prediction, placements) * weight[:, None])
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
 
     # -- parameters ------------------------------------------------------------------------------------------------------------------

@@ -41,6 +41,10 @@ class Frames:
     def pose(self, links: Any, nodes: slice = slice(None)) -> al.Pose:
         return al.unpack_pose(self.H[:, :, links, nodes])
 
+    def between(self, first: int, end: int) -> Frames:
+        """The nodes from `first` to before `end`."""
+        return Frames(*(x[..., first:end] for x in (self.H, self.T, self.s, self.gradient, self.acts)))
+
 
 def frames(structure: Structure, numbers: Numbers, point: Point) -> Frames:
     return frames_at(structure, numbers, point.q, point.turns)

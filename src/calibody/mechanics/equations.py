@@ -25,7 +25,8 @@ from dataclasses import replace
 import numpy as np
 
 from calibody.mechanics import assembly, kernels
-from calibody.mechanics.plan import plan_of
+from calibody.mechanics.assembly import Frames
+from calibody.mechanics.plan import Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import Sums, project
@@ -44,24 +45,29 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
     if structure.coordinates != TREE and point.turns is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
     K = point.q.shape[1]
-    step = max(64, CHUNK // max(1, len(plan_of(structure).massive)))
-    starts = list(range(0, max(K - 2, 1), step))
+    pieces = chunks(structure, K)
     plan_of(structure).prepare()
-    if len(starts) == 1:
+    if len(pieces) == 1:
         return _evaluate_chunk(structure, numbers, point, derivatives)
-    first = _evaluate_chunk(structure, numbers, _cut(point, 0, step + 2), derivatives)
+    first = _evaluate_chunk(structure, numbers, cut(point, *pieces[0]), derivatives)
     out = _space(first, K)
 
-    def fill(k: int) -> None:
-        end = min(k + step + 2, K)
-        part = first if k == 0 else _evaluate_chunk(structure, numbers, _cut(point, k, end), derivatives)
+    def fill(piece: tuple[int, int]) -> None:
+        k, end = piece
+        part = first if k == 0 else _evaluate_chunk(structure, numbers, cut(point, k, end), derivatives)
         for name, shorter in _ARRAYS.items():
             array = getattr(part, name)
             if array is not None:
                 getattr(out, name)[..., k : end - shorter] = array
 
-    list(kernels.workers().map(fill, starts))
+    list(kernels.workers().map(fill, pieces))
     return out
+
+
+def chunks(structure: Structure, K: int) -> list[tuple[int, int]]:
+    """First node and end of the pieces that K nodes are worked through in; neighbours share two nodes."""
+    step = max(64, CHUNK // max(1, len(plan_of(structure).massive)))
+    return [(k, min(k + step + 2, K)) for k in range(0, max(K - 2, 1), step)]
 
 
 # What an evaluation consists of, and how many fewer columns than nodes it has.
@@ -74,7 +80,8 @@ def _space(part: Evaluation, K: int) -> Evaluation:
     return replace(part, **arrays)
 
 
-def _cut(point: Point, first: int, end: int) -> Point:
+def cut(point: Point, first: int, end: int) -> Point:
+    """The nodes from `first` to before `end`."""
     turns = None if point.turns is None else point.turns[:, first:end]
     unmodelled = None if point.unmodelled is None else point.unmodelled[:, first:end]
     intervals = slice(first, end - 1)
@@ -93,15 +100,21 @@ def _cut(point: Point, first: int, end: int) -> Point:
 def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool) -> Evaluation:
     plan = plan_of(structure)
     f = assembly.frames(structure, numbers, point)
-    K = point.q.shape[1]
+    sums, out = contributions(plan, numbers, point, f, derivatives)
+    project(plan, f.H, f.T, sums, out)
+    if structure.coordinates == TREE:
+        assembly.add_tree_forces(plan, out)
+    return out
+
+
+def contributions(plan: Plan, numbers: Numbers, point: Point, f: Frames, derivatives: bool) -> tuple[Sums, Evaluation]:
+    """Wrenches and blocks of all elements, not projected yet."""
+    K, s = point.q.shape[1], plan.structure
     sums = Sums(plan, K - 2, derivatives)
-    out = Evaluation(np.zeros((structure.nv, K - 2)), np.zeros((structure.nc, K)), *plan.pairs)
+    out = Evaluation(np.zeros((s.nv, K - 2)), np.zeros((s.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
     assembly.springs(plan, numbers, point, f, sums)
     assembly.bushings(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     assembly.joint_forces(plan, numbers, point, f, sums, out)
-    project(plan, f.H, f.T, sums, out)
-    if structure.coordinates == TREE:
-        assembly.add_tree_forces(plan, out)
-    return out
+    return sums, out

@@ -1,15 +1,17 @@
 """Derivatives of the discrete equations with respect to the numbers of a model, by path.
 
 Closed form, because they enter linearly or nearly so: mass, centre of mass and inertia (the regressor), gravity and its tilt, stiffness,
-damping, friction, armature and the other numbers of joint laws, and everything about actuators. Geometry (placements, anchors, axes,
-points of springs and loops, ...) changes poses all along the tree; those columns are differences of the whole equations, with a
-five-point stencil whose error (1e-4 relative step to the fourth power) lies below rounding.
+damping, friction, armature and the other numbers of joint laws, and everything about actuators. Numbers that place bodies and joints of a tree are
+degrees of freedom that nobody moves (`geometry.py`): one pass over the blocks of the equations serves all of them. What is left (points of springs,
+bushings and loops; placements in `free` coordinates, where they are numbers of constraints) are differences of the whole equations, with a five-point stencil
+whose error (a relative step of 1e-3 to the fourth power) lies near rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,11 +19,12 @@ from calibody.errors import ModelError
 from calibody.mechanics import assembly, kernels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import law
-from calibody.mechanics.equations import evaluate
+from calibody.mechanics.equations import chunks, contributions, cut, evaluate
+from calibody.mechanics.geometry import Shift, shift_of
 from calibody.mechanics.plan import Plan, plan_of
-from calibody.mechanics.point import Point
+from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import ACTUATOR, LAW, TREE, Numbers, Structure
-from calibody.mechanics.sums import composite
+from calibody.mechanics.sums import Sums, along, composite
 from calibody.model import Model
 from calibody.model.paths import Place, resolve
 from calibody.spatial.inertia import pseudo_inertia_tangent
@@ -60,8 +63,12 @@ def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequenc
     worker = _Columns(structure, numbers, point, structure.model if model is None else model)
     K = point.q.shape[1]
     residual, constraint = np.zeros((len(places), structure.nv, K - 2)), np.zeros((len(places), structure.nc, K))
+    shifts = {k: shift for k, place in enumerate(places) if (shift := worker.shift(place)) is not None}
     for k, place in enumerate(places):
-        residual[k], constraint[k] = worker.column(place)
+        if k not in shifts:
+            residual[k], constraint[k] = worker.column(place)
+    if shifts:
+        residual[list(shifts)], constraint[list(shifts)] = worker.shifted(list(shifts.values()))
     return Columns(residual, constraint)
 
 
@@ -190,6 +197,58 @@ class _Columns:
         dt = law.drive_by_numbers(sm[c], rho[c], self.point.control[a], tuple(self.numbers.actuator[:, a]))[ACTUATOR.index(place.field)]
         dt = dt + np.zeros(self.nodes - 1)
         return self._on_coordinate(c, -0.5 * self.point.h * (dt[1:] + dt[:-1]))
+
+    # -- places ---------------------------------------------------------------------------------------------------------------------
+
+    def shift(self, place: Place) -> Shift | None:
+        """How a number moves links, where that is all it does; links that nothing else moves have no blocks, so nothing may act on those."""
+        s = self.structure
+        if s.coordinates != TREE or ((place.kind, place.field) == ("joint", "reference") and any(place.name in (x.joint1, x.joint2) for x in s.model.loops)):
+            return None
+        found = shift_of(s, self.numbers, self.model, place)
+        still = found is not None and any(found.moves(s, link) and not self.plan.moving[link] for link in self._held)
+        return None if still else found
+
+    @cached_property
+    def _held(self) -> set[int]:
+        """Links that springs, bushings or loops act on."""
+        rows = (*self.structure.points, *self.structure.perpendiculars, *self.structure.inlines)
+        return {link for row in rows for link in (row.link_a, row.link_b)} | {int(link) for pairs in self.plan.two_body.values() for link in pairs.ravel()}
+
+    def shifted(self, shifts: Sequence[Shift]) -> tuple[np.ndarray, np.ndarray]:
+        """Columns (shifts, nv, K - 2) and (shifts, nc, K), piece by piece of the nodes."""
+        s, K = self.structure, self.nodes
+        residual, constraint = np.empty((len(shifts), s.nv, K - 2)), np.zeros((len(shifts), s.nc, K))
+        self.plan.prepare()
+
+        def fill(piece: tuple[int, int]) -> None:
+            first, end = piece
+            point = cut(self.point, first, end)
+            f = self.frames.between(first, end)
+            sums, _ = contributions(self.plan, self.numbers, point, f, True)
+            moved = [(x.unit, *x.twists(s, f.H)) for x in shifts]
+            residual[:, :, first : end - 2] = along(self.plan, f.T, sums, moved)
+            if s.nc:
+                for k, (x, (_, _, link)) in enumerate(zip(shifts, moved, strict=True)):
+                    constraint[k, :, first:end] = self._constraints_along(point, f, x, link)
+
+        list(kernels.workers().map(fill, chunks(s, K)))
+        return residual, constraint
+
+    def _constraints_along(self, point: Point, f: Frames, shift: Shift, link: np.ndarray) -> np.ndarray:
+        """Constraints are products of at most two poses: a central difference along a straight line is exact, whatever its length."""
+        s = self.structure
+        carried = slice(shift.unit, int(s.unit_end[shift.unit]))
+        change = np.cross(link[:3, None, None], f.H[:, :, carried], axis=0)
+        change[:, 3] += link[3:, None]
+        ends = []
+        for sign in (0.5, -0.5):
+            H = f.H.copy()
+            H[:, :, carried] += sign * change
+            out = Evaluation(np.zeros((s.nv, H.shape[3] - 2)), np.zeros((s.nc, H.shape[3])), *self.plan.pairs)
+            assembly.constraints(self.plan, self.numbers, point, replace(f, H=H), Sums(self.plan, H.shape[3] - 2, False), out)
+            ends.append(out.constraint)
+        return ends[0] - ends[1]
 
     # -- differences ---------------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calibody.mechanics import kernels
@@ -65,7 +67,7 @@ def project(plan: Plan, H: np.ndarray, T: np.ndarray, sums: Sums, out: Evaluatio
     out.residual += np.einsum("ajm,ajm->jm", Tk, W)
     if not sums.derivatives:
         return
-    carried = _carried(Tk, W)
+    carried = carried_along(Tk, W)
     if s.coordinates == TREE:
         results = [np.zeros((len(out.rows), out.residual.shape[1])) for _ in range(3)]
         _project_tree(plan, T, carried, sums, results)
@@ -82,10 +84,39 @@ def composite(parents: np.ndarray, sums: np.ndarray) -> None:
             sums[..., parents[i], :] += sums[..., i, :]
 
 
-def _carried(T: np.ndarray, W: np.ndarray) -> np.ndarray:
+def carried_along(T: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Q_j with `[t_i, t_j] . W_j = t_i . Q_j`: `(w x n + v x f, w x f)`."""
     w, v, n, f = tuple(T[:3]), tuple(T[3:]), tuple(W[:3]), tuple(W[3:])
     return np.stack([*al.add(al.cross(w, n), al.cross(v, f)), *al.cross(w, f)])  # type: ignore[arg-type]
+
+
+def along(plan: Plan, T: np.ndarray, sums: Sums, moved: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(moved, nv, M): derivative of `r_j = t_j . Wc_j` of a tree when a unit and all that it carries move at all nodes alike.
+
+    Every entry of `moved` is a unit, the twist (6, K) of its joint's axes and that of its links. As in `_project_tree`: with i the unit,
+    `t_j . Bc_deeper(i,j) t_i` within links, `t_j . B_ab t_i` between them, and `[t_i, t_j] . Wc_j` for axes that are carried along.
+    """
+    s, Tk = plan.structure, T[:, :, 1:-1]
+    composite(s.parent, sums.wrench)
+    turned = carried_along(Tk, sums.wrench[:, s.dof_unit])
+    for blocks in sums.own:
+        composite(s.parent, blocks)
+    Z = [np.einsum("abjm,ajm->bjm", blocks[:, :, s.dof_unit], Tk) for blocks in sums.own]
+    out = np.zeros((len(moved), s.nv, Tk.shape[2]))
+    for row, (i, joint, link) in zip(out, moved, strict=True):
+        first, own, end = s.v_start[i], s.v_start[i + 1], s.v_start[s.unit_end[i]]
+        above = s.dofs_above[s.parent[i]]
+        for offset, nodes in enumerate(NODES):
+            row[first:end] += np.einsum("bjm,bm->jm", Z[offset][:, first:end], link[:, nodes])
+            if len(above):
+                row[above] += np.einsum("ajm,am->jm", Tk[:, above], np.einsum("abm,bm->am", sums.own[offset][:, :, i], link[:, nodes]))
+            for c, (a, b) in enumerate(plan.cross):
+                if i <= b < s.unit_end[i]:
+                    push = np.einsum("abm,bm->am", sums.cross[offset][:, :, c], link[:, nodes])
+                    row[s.dofs_above[a]] += np.einsum("ajm,am->jm", Tk[:, s.dofs_above[a]], push)
+        row[first:own] += np.einsum("ajm,am->jm", turned[:, first:own], joint[:, 1:-1])
+        row[own:end] += np.einsum("ajm,am->jm", turned[:, own:end], link[:, 1:-1])
+    return out
 
 
 def _project_tree(plan: Plan, T: np.ndarray, carried: np.ndarray, sums: Sums, results: list[np.ndarray]) -> None:
