@@ -5,8 +5,9 @@
 
 Needs the recordings (folder `race` of CALIBODY_SHARED, or of `shared` beside the repository), `pip install mujoco[sysid]`, and opty with IPOPT (`pip install
 cyipopt-wheels sympy cython setuptools`, then `pip install --no-deps opty`), in this environment or in the one whose interpreter OPTY_PYTHON names; what is
-missing is left out and said. Times are of whole processes, imports included, after one run that fills the caches. mujoco.sysid is given the measured first
-angles and a start at rest, and its own default optimiser; opty the equations of motion (sympy), the midpoint rule with a node at every sample, Coulomb
+missing is left out and said. Times are of whole processes, imports included, after one run that fills the caches: wall time, and the seconds of all cores together,
+which other work on the machine disturbs less. mujoco.sysid cannot estimate where a motion starts and is given the true start (`START`), which the others are not, and its own
+default optimiser; opty the equations of motion (sympy), the midpoint rule with a node at every sample, Coulomb
 friction as `tanh(rate/0.05)`, the measured angles and their differences as a first motion, and at most 1000 iterations. Both get bounds of 0.05 to 20
 times the truth. opty has no cache: it compiles its equations every time.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -28,6 +30,8 @@ RACE = Path(os.environ.get("CALIBODY_SHARED", ROOT.parent / "shared")) / "race"
 SETS = ("gentle_single", "gentle_double", "tumbling_single", "tumbling_double")
 FIELDS = ("mass", "inertia", "damping", "friction")
 SD = 0.01
+START = (1.0, -0.5), (0.5, 0.3)
+"""True first angles [rad] and rates [rad/s] of all sets; single pendulums have the first of each."""
 
 
 def load(name: str) -> tuple[int, np.ndarray, np.ndarray, dict[str, float]]:
@@ -79,7 +83,7 @@ def by_sysid(name: str, guess: float) -> dict:
     params = sysid.ParameterDict()
     for key, value in truth.items():
         params.add(sysid.Parameter(key, nominal=guess * value, min_value=0.05 * value, max_value=20.0 * value, modifier=setter(key[:-1], key[-1])))
-    start = sysid.create_initial_state(model, angles[0, 1:], np.zeros(links), np.zeros(0))
+    start = sysid.create_initial_state(model, *(np.array(x[:links]) for x in START), np.zeros(0))
     measured = sysid.TimeSeries.from_names(angles[:, 0], angles[:, 1:], model)
     sequences = sysid.ModelSequences("race", spec, name, start, sysid.TimeSeries(drive[:, 0], drive[:, 1:]), measured)
     residual = sysid.build_residual_fn(models_sequences=[sequences])
@@ -162,13 +166,14 @@ def present(tool: str) -> bool:
     )
 
 
-def timed(tool: str, name: str, guess: float, cache: str) -> tuple[float, dict | None]:
-    """Seconds of a process of its own, and what it found."""
+def timed(tool: str, name: str, guess: float, cache: str) -> tuple[float, float, dict | None]:
+    """Seconds of a process of its own, by the clock and of all cores, and what it found."""
     environment = {**os.environ, "CALIBODY_CACHE": cache, "PYTHONPATH": str(ROOT / "src")}
-    began = time.perf_counter()
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([interpreter(tool), __file__, "--worker", tool, name, str(guess)], capture_output=True, text=True, env=environment, timeout=600)
-    seconds = time.perf_counter() - began
-    return seconds, json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout.strip() else None
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, busy, json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout.strip() else None
 
 
 def main() -> int:
@@ -187,20 +192,22 @@ def main() -> int:
     for missing in set(WORKERS) - set(tools):
         print(f"race: {missing} is not installed and left out")
     cache = os.environ.get("CALIBODY_CACHE", str(ROOT / ".cache"))
-    print(f"all parameters from {options.guess:g} times the truth\n{'data':16} {'tool':13} {'seconds':>8} {'largest error':>24} {'largest |z|':>14}")
+    print(
+        f"all parameters from {options.guess:g} times the truth\n{'data':16} {'tool':13} {'seconds':>8} {'of cores':>8} {'largest error':>24} {'largest |z|':>14}"
+    )
     for name in SETS:
         truth = load(name)[3]
         for tool in tools:
             timed(tool, name, options.guess, cache)
-            seconds, found = timed(tool, name, options.guess, cache)
+            seconds, busy, found = timed(tool, name, options.guess, cache)
             if found is None:
-                print(f"{name:16} {tool:13} {seconds:8.2f} {'failed':>24}")
+                print(f"{name:16} {tool:13} {seconds:8.2f} {busy:8.2f} {'failed':>24}")
                 continue
             error = {k: abs(found["value"][k] / v - 1.0) for k, v in truth.items()}
             z = {k: abs(found["value"][k] - v) / found["sd"][k] for k, v in truth.items() if found["sd"][k]}
             worst, unsure = max(error, key=error.__getitem__), max(z, key=z.__getitem__) if z else None
             bar = "no error bars" if unsure is None else f"{z[unsure]:.1f} {unsure}"
-            print(f"{name:16} {tool:13} {seconds:8.2f} {100 * error[worst]:10.2f} % {worst:>11} {bar:>14}", flush=True)
+            print(f"{name:16} {tool:13} {seconds:8.2f} {busy:8.2f} {100 * error[worst]:10.2f} % {worst:>11} {bar:>14}", flush=True)
     return 0
 
 

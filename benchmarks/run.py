@@ -348,7 +348,7 @@ def startup() -> list[Metric]:
 
 
 def compile_ratios() -> list[Metric]:
-    """Compile time is what the first evaluation takes beyond the second, each in a process of its own with an empty cache."""
+    """Compile time is what the first call takes beyond the second, each in a process of its own with an empty cache. Only simulation compiles anything."""
 
     def compile_time(work: str) -> float:
         times = []
@@ -358,14 +358,8 @@ def compile_ratios() -> list[Metric]:
                 times.append(p.first - p.again)
         return min(times)
 
-    free = compile_time("evaluation(30, 'free', 64)") / compile_time("evaluation(3, 'free', 64)")
-    tree = compile_time("evaluation(30, 'tree', 64)") / compile_time("evaluation(3, 'tree', 64)")
     step = compile_time("simulation(30, 'tree')") / compile_time("simulation(3, 'tree')")
-    return [
-        Metric("free: compiling for 30 bodies over 3 bodies", free, "x", gate=1.2),
-        Metric("tree: compiling for 30 joints over 3 joints", tree, "x", gate=1.5),
-        Metric("simulate: compiling for 30 joints over 3 joints", step, "x", gate=1.5),
-    ]
+    return [Metric("simulate: compiling for 30 joints over 3 joints", step, "x", gate=1.5)]
 
 
 def evaluations(unit: float) -> list[Metric]:

@@ -152,9 +152,10 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
     K = sp.diags([rng.normal(size=n - abs(k)) * (rng.random(n - abs(k)) < 0.5) for k in offsets], list(offsets))  # type: ignore[arg-type]
     K, b = sp.csr_matrix(K + K.T), rng.normal(size=(n, rhs))
     found = []
+    pattern = condensed.Pattern(K, sp.csr_matrix((0, n)), np.arange(n, dtype=float))
     for narrow in (0, n):
         monkeypatch.setattr(condensed, "NARROW", narrow)
-        band = condensed._Band(K, np.arange(n, dtype=float))
+        band = condensed._Band(pattern, K.data, condensed.MANY)
         assert band.factored and (band.panels is not None) == (narrow == 0)
         found.append((band.solve(b), band.solve(b[:, 0]), band.log_determinant))
     for x, one, _ in found:

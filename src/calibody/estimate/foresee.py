@@ -1,6 +1,6 @@
 """What a fit will be able to tell, before it is made: the information of the data along the first motion, at the initial values.
 
-The first motion comes from the observations alone, so this costs one linearisation (on the host: loading compiled kernels would take longer). It does not satisfy the equations of motion yet; what is
+The first motion comes from the observations alone, so this costs one linearisation. It does not satisfy the equations of motion yet; what is
 found is a forecast, good for saying which parameters do not show in the data at all.
 """
 
@@ -40,7 +40,7 @@ def foresee(
 ) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
-    structure = Structure.build(model, coordinates, compiled=False)
+    structure = Structure.build(model, coordinates)
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))

@@ -155,7 +155,7 @@ def _check_planar(model: Model, channel: channels.Channel) -> None:
     remedy = f'observe all three components, "{channel.whole}" with columns = [...]'
     if channel.kind != "body":
         raise CalibodyError(f"{alone}, but the components of this rotation vector mean little one by one; {remedy}.")
-    tree = Structure.build(stiffened(model), TREE, compiled=False)
+    tree = Structure.build(stiffened(model), TREE)
     numbers = Numbers.of(tree)
     frames = host.configuration(tree, numbers, host.zero_coordinates(tree, numbers)).frames
     link, axis = tree.body_link[channel.name], np.eye(3)[:, channel.component]

@@ -103,7 +103,7 @@ def _channels(findings: list[Finding], model: Model, spec: RunSpec, coordinates:
     for path in spec.observed:
         channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
         if channel is not None and observe.is_force(channel):
-            _attempt(findings, lambda channel=channel: observe.multiplier(Structure.build(model, coordinates, compiled=False), channel))
+            _attempt(findings, lambda channel=channel: observe.multiplier(Structure.build(model, coordinates), channel))
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:

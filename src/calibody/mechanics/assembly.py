@@ -110,7 +110,7 @@ def bodies(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) ->
     if not len(links):
         return
     kernel = kernels.body_terms if sums.derivatives else kernels.body_values
-    result = kernels.run(kernel, body_inputs(plan, numbers, f), (numbers.gravity, point.h), plan.structure.compiled)
+    result = kernels.run(kernel, body_inputs(plan, numbers, f), (numbers.gravity, point.h))
     result = result.reshape(-1, len(links), f.H.shape[3] - 1)
     W = result[:6, :, 1:] + result[6:12, :, :-1]
     sums.wrench[:, links] += W

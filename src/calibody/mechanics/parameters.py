@@ -102,7 +102,7 @@ class _Columns:
     def _regressors(self) -> np.ndarray:
         if self._regressor is None:
             inputs = assembly.body_inputs(self.plan, self.numbers, self.frames)
-            flat = kernels.run(kernels.body_regressor, inputs, (self.numbers.gravity, self.point.h), self.structure.compiled)
+            flat = kernels.run(kernels.body_regressor, inputs, (self.numbers.gravity, self.point.h))
             self._regressor = flat.reshape(156, len(self.plan.massive), self.nodes - 1)
         return self._regressor
 

@@ -96,11 +96,9 @@ class Structure:
     perpendiculars: tuple[Row, ...]
     inlines: tuple[Row, ...]
     couplings: tuple[Row, ...]
-    compiled: bool = True
-    """Whether its kernels are compiled (`kernels.py`)."""
 
     @classmethod
-    def build(cls, model: Model, coordinates: str = AUTO, compiled: bool = True) -> Structure:
+    def build(cls, model: Model, coordinates: str = AUTO) -> Structure:
         if coordinates not in COORDINATES:
             raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
         if coordinates == AUTO:
@@ -122,7 +120,7 @@ class Structure:
             points.append(Row(owner, a, b))
             if loop.kind == WELD:
                 perpendiculars += [Row(owner, a, b, i) for i in range(3)]
-        return cls(model, coordinates, tree_units, units, tuple(points), tuple(perpendiculars), tuple(inlines), tuple(couplings), compiled)
+        return cls(model, coordinates, tree_units, units, tuple(points), tuple(perpendiculars), tuple(inlines), tuple(couplings))
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ def _project_free(plan: Plan, H: np.ndarray, T: np.ndarray, carried: np.ndarray,
     for offset in range(3):
         B = np.concatenate([sums.own[offset][:, :, rows[:own]], sums.cross[offset]], axis=2).reshape(36, -1)
         column_poses = H[:, :, columns, NODES[offset]].reshape(12, -1)
-        results.append(kernels.run(kernels.project_blocks, [B, row_poses, column_poses], compiled=s.compiled).reshape(-1, M))
+        results.append(kernels.run(kernels.project_blocks, [B, row_poses, column_poses]).reshape(-1, M))
     dofs = s.v_start[:-1][rows[:own]] + np.arange(6)[:, None]
     blocks = results[1].reshape(6, 6, len(rows), M)
     blocks[3:, :, :own] += np.einsum("aicm,ajcm->jicm", T[:, dofs, 1:-1], carried[:, dofs[3:]])  # the rotational axes turn with the link

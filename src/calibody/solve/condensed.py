@@ -18,7 +18,9 @@ bounds has as many variables as there are parameters: a primal active-set method
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +37,12 @@ Sparse = Any
 
 # Half bandwidth up to which the band is factored: its cost grows with the square of the width, that of the sparse factor hardly.
 WIDEST = 600
-# Half bandwidth from which the band is factored by dense panels, and the least number of their columns.
-NARROW = 12
+# Half bandwidth and number of right-hand sides from which the band is factored by dense panels, and the least number of their columns. LAPACK's band factor takes half
+# the time of the panels at any width; its solution, one right-hand side at a time, twice theirs or more.
+NARROW, MANY = 32, 64
 PANEL = 64
+# How many patterns are kept: as many runs of different length as are factored in turns.
+PATTERNS = 64
 # Static regularisation of the equilibrated matrix (whose entries are at most 1): enough for the pivots. Refinement has to take it out again, and
 # the error bars show whether it did: with 1e-12 they were 4 % off in `free` coordinates, where the matrix is worst; with 1e-13 they agree with
 # those of `tree` to 1e-6.
@@ -124,16 +129,19 @@ class Factor(Refined):
     """
 
     def __init__(self, lin: Linearisation, damping: np.ndarray | float = 0.0) -> None:
-        P = (lin.Fx.T @ lin.Fx).tocsc()
+        self.P, self.C = (lin.Fx.T @ lin.Fx).tocsr(), lin.Cx.tocsr()
         if np.any(damping):
-            P = (P + sp.diags(np.broadcast_to(damping, (P.shape[0],)))).tocsc()
-        K: Sparse = sp.bmat([[P, lin.Cx.T], [lin.Cx, None]], format="csc") if lin.Cx.shape[0] else P
-        self.n = P.shape[0]
-        self.scale = _equilibration(K)
-        D = sp.diags(self.scale)
-        self.K = (D @ K @ D).tocsr()
-        band = _Band(self.K, lin.when)
-        self.factor: _Band | _Sparse = band if band.half <= WIDEST and band.factored else _Sparse(self.K, self.n)
+            self.P = (self.P + sp.diags(np.broadcast_to(damping, (self.P.shape[0],)))).tocsr()
+        self.n = self.P.shape[0]
+        pattern = _pattern(self.P, self.C, lin.when)
+        self.scale = pattern.equilibration(self.P.data, self.C.data)
+        values = pattern.values(self.P.data, self.C.data, self.scale)
+        self.factor: _Band | _Sparse
+        if pattern.half <= WIDEST:
+            self.factor = _Band(pattern, values, lin.Ct.shape[1] + 1)
+            if self.factor.factored:
+                return
+        self.factor = _Sparse(sp.csc_matrix((values, (pattern.row, pattern.column)), shape=(len(self.scale),) * 2), self.n)
 
     @property
     def log_determinant(self) -> float:
@@ -141,38 +149,113 @@ class Factor(Refined):
         return self.factor.log_determinant - 2.0 * float(np.log(self.scale).sum())
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        return self.K @ x
+        y = x * self.scale[:, None]
+        states, multipliers = y[: self.n], y[self.n :]
+        return np.concatenate([self.P @ states + self.C.T @ multipliers, self.C @ states]) * self.scale[:, None]
 
     def direct(self, b: np.ndarray) -> np.ndarray:
         return self.factor.solve(b)
 
 
-class _Band:
-    """LU of the reordered band with row pivoting: LAPACK's gbtrf, or, where the band is not narrow, by dense panels."""
+class Pattern:
+    """Where the entries of P and C stand in K and in its band: found once for all linearisations of a mesh.
 
-    def __init__(self, K: Sparse, when: np.ndarray | None) -> None:
-        from scipy.linalg import lapack
-        from scipy.sparse.csgraph import reverse_cuthill_mckee
+    `row`, `column` of all entries in K: those of P, of C and of C'.
+    """
 
-        n = K.shape[0]
-        self.panels: _Panels | None = None
-        self.order = reverse_cuthill_mckee(K, symmetric_mode=True) if when is None else np.argsort(when, kind="stable")
-        place = np.empty(n, dtype=np.int64)
-        place[self.order] = np.arange(n)
-        entries = K.tocoo()
-        row, column = place[entries.row], place[entries.col]
+    def __init__(self, P: Sparse, C: Sparse, when: np.ndarray | None) -> None:
+        n, m = P.shape[0], C.shape[0]
+        self.n, self.size = n, n + m
+        p_row, c_row = np.repeat(np.arange(n), np.diff(P.indptr)), n + np.repeat(np.arange(m), np.diff(C.indptr))
+        self.row, self.column = np.concatenate([p_row, c_row, C.indices]), np.concatenate([P.indices, C.indices, c_row])
+        self.by_column = np.argsort(C.indices, kind="stable")
+        """Entries of C, column by column."""
+        self.rows_of_P, self.rows_of_C, self.columns_of_C = (_Groups(x) for x in (np.diff(P.indptr), np.diff(C.indptr), np.bincount(C.indices, minlength=n)))
+        if when is None:
+            from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+            self.order = reverse_cuthill_mckee(sp.csr_matrix((np.ones(len(self.row)), (self.row, self.column)), shape=(n + m, n + m)), symmetric_mode=True)
+        else:
+            self.order = np.argsort(when, kind="stable")
+        place = np.empty(n + m, dtype=np.int64)
+        place[self.order] = np.arange(n + m)
+        row, column = place[self.row], place[self.column]
         self.half = int(np.abs(row - column).max(initial=0))
-        self.factored = False
-        if self.half > WIDEST:
-            return
-        if self.half >= NARROW:
-            self.panels = _Panels(K, self.order, self.half)
+        self.flat = column * (3 * self.half + 1) + 2 * self.half + row - column
+        """Of the entries in LAPACK's band, whose columns follow each other in memory."""
+
+    def equilibration(self, P: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """Diagonal scaling that brings the largest entry of every row and column of K near one (Ruiz 2001, three rounds)."""
+        P, C = np.abs(P), np.abs(C)
+        (p_row, c_row, _), (p_column, c_column, _) = (np.split(x, [len(P), len(P) + len(C)]) for x in (self.row, self.column))
+        scale = np.ones(self.size)
+        for _ in range(3):
+            mixed = C * scale[c_row] * scale[c_column]
+            by_states = np.maximum(self.rows_of_P.largest(P * scale[p_row] * scale[p_column]), self.columns_of_C.largest(mixed[self.by_column]))
+            largest = np.concatenate([by_states, self.rows_of_C.largest(mixed)])
+            scale = scale / np.sqrt(np.where(largest > 0.0, largest, 1.0))
+        return scale
+
+    def values(self, P: np.ndarray, C: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Entries of the equilibrated K, at `row` and `column`."""
+        return np.concatenate([P, C, C]) * scale[self.row] * scale[self.column]
+
+
+class _Groups:
+    """Consecutive groups of entries, so many in each."""
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.count, self.filled = len(counts), np.flatnonzero(counts)
+        self.starts = (np.cumsum(counts) - counts)[self.filled]
+
+    def largest(self, values: np.ndarray) -> np.ndarray:
+        """Of every group; zero of an empty one."""
+        out = np.zeros(self.count)
+        if len(self.filled):
+            out[self.filled] = np.maximum.reduceat(values, self.starts)
+        return out
+
+
+@dataclass
+class _Patterns:
+    """The patterns used last."""
+
+    found: OrderedDict[bytes, Pattern] = field(default_factory=OrderedDict)
+
+    def __call__(self, P: Sparse, C: Sparse, when: np.ndarray | None) -> Pattern:
+        key = blake2b(repr((P.shape, C.shape, P.nnz)).encode())
+        for array in (P.indptr, P.indices, C.indptr, C.indices, np.zeros(0) if when is None else when):
+            key.update(np.ascontiguousarray(array).data)
+        name = key.digest()
+        pattern = self.found.pop(name, None)
+        if pattern is None:
+            pattern = Pattern(P, C, when)
+        self.found[name] = pattern
+        while len(self.found) > PATTERNS:
+            self.found.popitem(last=False)
+        return pattern
+
+
+_pattern = _Patterns()
+
+
+class _Band:
+    """LU of the reordered band with row pivoting: LAPACK's gbtrf, or, for a wide band and many right-hand sides, by dense panels."""
+
+    def __init__(self, pattern: Pattern, values: np.ndarray, columns: int) -> None:
+        from scipy.linalg import lapack
+
+        n = pattern.size
+        self.half, self.order = pattern.half, pattern.order
+        self.panels: _Panels | None = None
+        if self.half >= NARROW and columns >= MANY:
+            self.panels = _Panels(sp.csr_matrix((values, (pattern.row, pattern.column)), shape=(n, n)), self.order, self.half)
             self.factored = self.panels.factored
             return
-        band = np.zeros((3 * self.half + 1, n), order="F")
-        band[2 * self.half + row - column, column] = entries.data
+        band = np.zeros(n * (3 * self.half + 1))
+        band[pattern.flat] = values
         self.lu, self.pivots, info = lapack.dgbtrf(  # pyright: ignore[reportAttributeAccessIssue]
-            band, self.half, self.half, overwrite_ab=True
+            band.reshape(n, -1).T, self.half, self.half, overwrite_ab=True
         )
         self.factored = info == 0
         self._solve = lapack.dgbtrs  # pyright: ignore[reportAttributeAccessIssue]
@@ -271,19 +354,6 @@ class _Sparse:
         if b.ndim == 1:
             return self.solver.solve(b)
         return np.column_stack([self.solver.solve(column) for column in b.T])
-
-
-def _equilibration(K: Sparse) -> np.ndarray:
-    """Diagonal scaling that brings the largest entry of every row and column of a symmetric matrix near one (Ruiz 2001, three rounds)."""
-    K = K.tocsc()
-    filled = np.diff(K.indptr) > 0
-    size, column = np.abs(K.data), np.repeat(np.arange(K.shape[0]), np.diff(K.indptr))
-    scale = np.ones(K.shape[0])
-    for _ in range(3):
-        largest = np.ones(K.shape[0])
-        largest[filled] = np.maximum.reduceat(size * scale[K.indices] * scale[column], K.indptr[:-1][filled])
-        scale = scale / np.sqrt(np.where(largest > 0.0, largest, 1.0))
-    return scale
 
 
 @dataclass(frozen=True)
