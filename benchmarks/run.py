@@ -125,8 +125,9 @@ def parameter_columns(count: int) -> Callable[[], object]:
 def linearisation(unknown: Sequence[str]) -> Callable[[], object]:
     """Of eight links with two markers each (48 channels), 1000 nodes and as many samples: residuals, equations, all derivatives."""
     import calibody as cb
+    from calibody.estimate.layout import MULTIPLIERS, NODES, States
     from calibody.estimate.problem import Problem
-    from calibody.estimate.run import Noise, Run, States
+    from calibody.estimate.run import Noise, Run
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Numbers, Structure
 
@@ -135,9 +136,9 @@ def linearisation(unknown: Sequence[str]) -> Callable[[], object]:
     channels = [f"site.{m.name}.position.{c}" for m in markers for c in "xyz"]
     recording = cb.Recording("run", tuple(cb.Observation(c, times, np.sin(times), sd=1e-3) for c in channels))
     structure = Structure.build(model, "tree")
-    run = Run(structure, recording, 0.01, 0.1, Noise({c: 1e-3 for c in channels}, frozenset(), {}))
-    problem = Problem([run], entries(model, dict.fromkeys(unknown), ["run"]))
-    states = [States(point(structure, Numbers.of(structure), run.K).q, np.zeros((0, run.K)), np.zeros(0))]
+    run = Run.of(structure, recording, 0.01, Noise({c: 1e-3 for c in channels}, frozenset(), {}))
+    problem = Problem.of([run], entries(model, dict.fromkeys(unknown), ["run"]))
+    states = [States({NODES: point(structure, Numbers.of(structure), run.K).q, MULTIPLIERS: np.zeros((0, run.K))})]
     theta = np.array([e.initial for e in problem.entries])
     return lambda: problem.linearise(states, theta)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.layout import MULTIPLIERS, NODES, States
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run, States
+from calibody.estimate.run import Noise, Run
 from calibody.estimate.unknowns import entries
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.structure import Structure
@@ -57,11 +58,11 @@ def problem(coordinates: str, estimate: dict[str, cb.Unknown]) -> tuple[Problem,
     times = 0.05 * np.arange(9)
     recording = cb.Recording("run", tuple(cb.Observation(c, times + 0.01, 0.3 * rng.normal(size=9), sd=1.0) for c in CHANNELS), start=0.0, end=0.45)
     s = Structure.build(model, coordinates)
-    run = Run(s, recording, 0.05, 0.1, Noise({c: 1.0 for c in CHANNELS}, frozenset(), {}))
+    run = Run.of(s, recording, 0.05, Noise({c: 1.0 for c in CHANNELS}, frozenset(), {}))
     q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
     q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(run.K)], axis=1)
-    states = States(q, rng.normal(size=(s.nc, run.K)), np.zeros(0))
-    return Problem([run], entries(model, estimate, ["run"])), [states]
+    states = States({NODES: q, MULTIPLIERS: rng.normal(size=(s.nc, run.K))})
+    return Problem.of([run], entries(model, estimate, ["run"])), [states]
 
 
 def unknowns() -> dict[str, cb.Unknown]:

@@ -49,8 +49,8 @@ def test_the_first_mesh_follows_the_motion(frequency: float, period: float, seco
 def test_the_first_motion_follows_what_is_faster_than_its_cutoff() -> None:
     model = hinge()
     structure = Structure.build(model, "tree")
-    run = Run(structure, recording(5.0, 1e-3), 2e-3, 1.0, noise())
-    found = first_motion(run, model, Numbers.of(structure), {})
+    run = Run.of(structure, recording(5.0, 1e-3), 2e-3, noise())
+    _, found = first_motion(run, model, Numbers.of(structure), {})
     error = found.q[0] - np.sin(2 * np.pi * 5.0 * run.times)
     assert np.sqrt(np.mean(error**2)) < 0.6e-3  # 10 Hz would leave 40e-3
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import calibody as cb
 from calibody.estimate import marginal
+from calibody.estimate.layout import PROCESS
 from calibody.estimate.uncertainty import autocorrelation, flat_top, whiteness
 
 
@@ -88,9 +89,10 @@ def test_the_volume_is_that_of_the_states_hessian(swing: cb.Recording) -> None:
         if coordinates == "tree":
             lin, run = result.problem.linearise(result.states, result.theta), result.problem.runs[0]
             C = lin.Cx.toarray()
-            free = [0, 1, *range(run.quiet, run.size)]
-            bound = [k for k in range(run.size) if k not in free]
-            basis = np.zeros((run.size, len(free)))
+            size, process = run.layout.size, run.layout.place[PROCESS]
+            free = [0, 1, *range(process.start, process.stop)]
+            bound = [k for k in range(size) if k not in free]
+            basis = np.zeros((size, len(free)))
             basis[free] = np.eye(len(free))
             basis[bound] = -np.linalg.solve(C[:, bound], C[:, free])
             F = lin.Fx @ basis

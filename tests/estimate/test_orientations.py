@@ -98,8 +98,8 @@ def test_the_first_motion_and_the_derivatives(case: str, coordinates: str) -> No
         recording = cb.Recording("run", (*(o for o in recording.observations if "two" in o.channel), one))
     structure = Structure.build(model, coordinates)
     numbers = Numbers.of(structure)
-    run = Run(structure, recording, 0.013, 1.0, Noise(dict.fromkeys(recording.channels, 1e-3), frozenset(), {}))
-    states = first_motion(run, model, numbers, {})
+    run = Run.of(structure, recording, 0.013, Noise(dict.fromkeys(recording.channels, 1e-3), frozenset(), {}))
+    _, states = first_motion(run, model, numbers, {})
 
     def samples(q: np.ndarray) -> list[np.ndarray]:
         turns = assembly.turns_along(structure, numbers, q) if coordinates == "free" else None

@@ -19,7 +19,8 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import HIDDEN
-from calibody.estimate.run import Run, States
+from calibody.estimate.layout import MULTIPLIERS, NODES, States
+from calibody.estimate.run import Run
 from calibody.mechanics import assembly
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
@@ -84,7 +85,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
-    r, first = problem.runs[run], sum(other.size for other in problem.runs[:run])
+    r, first = problem.runs[run], sum(other.layout.size for other in problem.runs[:run])
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
     windows = _Windows(result.motion(run), nodes, names)
     local = _local(r, nodes)
@@ -110,7 +111,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
 def instants(result: Result, run: int) -> np.ndarray:
     """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
-    columns = WINDOW * r.structure.nv + int(r.active.sum())
+    columns = WINDOW * r.structure.nv + r.kept
     count = int(np.clip(INSTANTS_BUDGET / (len(result.uncertainty.step.factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
     return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
 
@@ -124,9 +125,8 @@ def _in_scales(found: Uncertainty, along: np.ndarray) -> np.ndarray:
 
 def _local(run: Run, nodes: np.ndarray) -> np.ndarray:
     """(instants, unknowns): indices of the coordinates of the window around each node, then of the multipliers of the node itself."""
-    nv, kept = run.structure.nv, int(run.active.sum())
-    coordinates = (nodes[:, None] - 1) * nv + np.arange(WINDOW * nv)
-    return np.concatenate([coordinates, run.nq + (nodes[:, None] - 1) * kept + np.arange(kept)], axis=1)
+    around = [run.layout.member(NODES, i)[nodes + j] for j in range(-1, WINDOW - 1) for i in range(run.structure.nv)]
+    return np.stack([*around, *(run.layout.member(MULTIPLIERS, c)[nodes - 1] for c in range(run.kept))], axis=1)
 
 
 def _by_parameter(result: Result, run: int, windows: _Windows, p: int) -> np.ndarray:

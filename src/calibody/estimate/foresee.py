@@ -12,7 +12,7 @@ import numpy as np
 
 from calibody.estimate import noise
 from calibody.estimate.identifiability import Identifiability
-from calibody.estimate.meshes import FRICTION_STAGES, Meshes, _sharpen
+from calibody.estimate.meshes import FRICTION_STAGES, Meshes
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import Run
@@ -49,9 +49,8 @@ def foresee(
     density, _ = noise.process_noise(model, process_noise, period)
     found, given, _ = noise.noises(cut, density)
     worker = Meshes(structure, cut, unknowns, found, given)
-    problem = Problem([Run(structure, r, h, 1.0, n) for r, n in zip(cut, found, strict=True)], unknowns)
     theta = initial_theta(unknowns)
-    x = [worker._begin(problem, r, theta) for r in range(len(cut))]
-    _sharpen(problem.runs, FRICTION_STAGES[-1] * worker._rms_rates(problem, x, theta))
+    problem, x = worker.begin(Problem.of([Run.of(structure, r, h, n) for r, n in zip(cut, found, strict=True)], unknowns), theta)
+    problem = problem.sharpened(FRICTION_STAGES[-1] * worker.rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     return in_numbers(taken.information, unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)

@@ -24,16 +24,17 @@ and `update` moves each log sd to where its derivative vanishes: `log sd += 1/2 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
+from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Run, States, rescaled
+from calibody.estimate.run import Noise, Run
 from calibody.mechanics.point import Evaluation
-from calibody.solve.condensed import Factor, Step
+from calibody.solve.condensed import Step
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
@@ -43,24 +44,35 @@ FARTHEST = 1.5
 """Largest change of a log sd in one update (a factor of 4.5)."""
 
 
+def log_likelihood(problem: Problem, x: Sequence[States], theta: np.ndarray, log_sd: Mapping[Hyper, float] | None = None) -> float:
+    """-L at given states (but for a constant), with the standard deviations of `log_sd` in place of the problem's, the unmodelled forces being the same."""
+    changed = problem
+    for hyper, wanted in (log_sd or {}).items():
+        changed = hyper.scaled(changed, float(np.exp(wanted - hyper.log_sd(changed))))
+    x = problem.carried(x, changed)
+    F, _ = changed.values(x, theta)
+    sds = sum(len(d.y) * np.log(run.noise.measured[d.channel.path]) for run in changed.runs for d in run.data)
+    return -float(0.5 * (F @ F) + volume(changed, x, theta) + sds)
+
+
 def volume(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
-    lin = problem.linearise(x, theta, parameters=False)
-    factor = Factor(lin)
-    evaluations = problem.evaluations
-    out, first_row, first_column = 0.5 * factor.log_determinant, 0, 0
-    for r, run in enumerate(problem.runs):
-        if len(run.ringing):
-            own = lin.Cx[first_row : first_row + run.rows, first_column : first_column + run.quiet]
-            out -= _general(run, own, evaluations[r])
-        else:
-            out -= _nodes(run, evaluations[r])
-        first_row, first_column = first_row + run.rows, first_column + run.size
+    """1/2 log |det H| of all runs, which have no states in common."""
+    out = 0.0
+    for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):
+        found = problem.linearised(r, motion, theta, parameters=False)
+        dependent = _general(run, found.part.Cx[:, run.layout.open], found.evaluation) if len(run.ringing) else _nodes(run, found.evaluation)
+        out += 0.5 * found.part.factor().log_determinant - dependent
     return out
+
+
+def _log_determinant(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
+    """log |det K| of all runs."""
+    return sum(problem.linearised(r, motion, theta, parameters=False).part.factor().log_determinant for r, motion in enumerate(x))
 
 
 def _nodes(run: Run, result: Evaluation) -> float:
     """log |det C_b|, node by node; rigid constraints or none."""
-    nv, kept = run.structure.nv, int(run.active.sum())
+    nv, kept = run.structure.nv, run.kept
     assert result.plus is not None
     blocks = np.zeros((run.inner, nv + kept, nv + kept))
     blocks[:, result.rows, result.columns] = result.plus.T / run.h
@@ -85,10 +97,10 @@ def _general(run: Run, equations: sp.csr_matrix, result: Evaluation) -> float:
     """log |det C_b| with compliant constraints, whose ends are not triangular: the equations and a basis of the first two nodes' freedom."""
     from scipy.sparse.linalg import splu
 
-    nv, rows = run.structure.nv, []
+    nv, rows, size = run.structure.nv, [], len(run.layout.open)
     for k, G in enumerate(_gradients(run, result)[:2]):
         basis = np.linalg.svd(G)[2][len(G) :]
-        rows.append(sp.hstack([sp.csr_matrix((len(basis), k * nv)), basis, sp.csr_matrix((len(basis), run.quiet - (k + 1) * nv))]))
+        rows.append(sp.hstack([sp.csr_matrix((len(basis), k * nv)), basis, sp.csr_matrix((len(basis), size - (k + 1) * nv))]))
     lu = splu(sp.vstack([equations, *rows], format="csc"))
     return float(np.log(np.abs(lu.U.diagonal())).sum())
 
@@ -109,72 +121,75 @@ def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step,
     return out
 
 
-@dataclass
+@dataclass(frozen=True)
 class Hyper:
     """One standard deviation that is found: of the process noise of a joint, or of a channel."""
 
     process: bool
     name: str
-    history: list[tuple[float, float]] = field(default_factory=list)
-    """(log sd, wanted change) of the updates so far."""
-    settled: bool = False
 
-    def scale(self, runs: Sequence[Run], factor: float) -> None:
-        """Multiply the sd."""
+    def log_sd(self, problem: Problem) -> float:
+        """log sd: of a channel; of a process noise half the log of its density."""
         if self.process:
-            runs[0].noise.density[self.name] *= factor**2  # shared by the runs
-        else:
-            for run in runs:
-                if self.name in run.noise.missing:
-                    run.noise.measured[self.name] *= factor
+            return 0.5 * float(np.log(problem.runs[0].noise.density[self.name]))
+        return float(np.log(next(run.noise.measured[self.name] for run in problem.runs if self.name in run.noise.missing)))
 
-    def value(self, runs: Sequence[Run]) -> float:
+    def scaled(self, problem: Problem, factor: float) -> Problem:
+        """The problem with this sd multiplied; that of a channel only in runs where it is to be found."""
+        return problem.with_noise([self._scaled(run.noise, factor) for run in problem.runs])
+
+    def _scaled(self, noise: Noise, factor: float) -> Noise:
         if self.process:
-            return runs[0].noise.density[self.name]
-        return next(run.noise.measured[self.name] for run in runs if self.name in run.noise.missing)
+            return replace(noise, density={**noise.density, self.name: noise.density[self.name] * factor**2})
+        return replace(noise, measured={**noise.measured, self.name: noise.measured[self.name] * factor}) if self.name in noise.missing else noise
 
 
-def rescale(problem: Problem, x: Sequence[States], change: Callable[[], None]) -> list[States]:
-    """The same forces after `change` of the noise."""
-    before = [run.process_sd() for run in problem.runs]
-    change()
-    return [rescaled(run, motion, old) for run, motion, old in zip(problem.runs, x, before, strict=True)]
+Past = Mapping[Hyper, tuple[float, float]]
+"""(log sd, wanted change) at the last update."""
 
 
-def update(problem: Problem, x: Sequence[States], theta: np.ndarray, hypers: Sequence[Hyper]) -> tuple[list[States], float]:
-    """Move every sd to where the likelihood's derivative vanishes; the rescaled motion, and the largest relative change of what matters."""
-    runs, x = problem.runs, list(x)
-    changes = []
+@dataclass(frozen=True)
+class Updated:
+    """The problem with other standard deviations, the same motion in their units, the largest change of a log sd, and what the next update looks back at."""
+
+    problem: Problem
+    x: list[States]
+    change: float
+    past: Past
+
+
+def update(problem: Problem, x: Sequence[States], theta: np.ndarray, hypers: Sequence[Hyper], past: Past) -> Updated:
+    """Move every sd to where the likelihood's derivative vanishes."""
+    here, changes, new = {h: h.log_sd(problem) for h in hypers}, {}, {}
     for hyper in hypers:
-        ends = []
-        for sign in (STEP, -STEP):
-            moved = rescale(problem, x, lambda s=sign, h=hyper: h.scale(runs, float(np.exp(s))))
-            ends.append(Factor(problem.linearise(moved, theta, parameters=False)).log_determinant)
-            x = rescale(problem, moved, lambda s=sign, h=hyper: h.scale(runs, float(np.exp(-s))))
-        number = 0.5 * (ends[0] - ends[1]) / (2.0 * STEP)
-        squares, count = _squares(problem, x, theta, hyper)
-        if hyper.process:
-            hyper.settled = number < FEW
-            wanted = 0.5 * np.log(max(squares, 1e-300) / max(number, 1e-9))
-        else:
-            wanted = 0.5 * np.log(max(squares, 1e-300) / max(count + number, 1.0))  # here d volume/d log sd = -n
-        changes.append(0.0 if hyper.settled else _accelerated(hyper, float(wanted), runs))
-    for hyper, change in zip(hypers, changes, strict=True):
-        x = rescale(problem, x, lambda c=change, h=hyper: h.scale(runs, float(np.exp(c))))
-    return x, max((abs(c) for c in changes), default=0.0)
+        number, (squares, count) = _number(problem, x, theta, hyper), _squares(problem, x, theta, hyper)
+        effective = max(number, 1e-9) if hyper.process else max(count + number, 1.0)  # of a channel, d volume/d log sd = -n
+        wanted = 0.5 * float(np.log(max(squares, 1e-300) / effective))
+        settled = hyper.process and number < FEW
+        changes[hyper] = 0.0 if settled else _accelerated(here[hyper], wanted, past.get(hyper))
+        new[hyper] = past.get(hyper) if settled else (here[hyper], wanted)
+    after = problem
+    for hyper, change in changes.items():
+        after = hyper.scaled(after, float(np.exp(change)))
+    return Updated(after, problem.carried(x, after), max(map(abs, changes.values()), default=0.0), {h: p for h, p in new.items() if p is not None})
 
 
-def _accelerated(hyper: Hyper, wanted: float, runs: Sequence[Run]) -> float:
+def _number(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hyper) -> float:
+    """d volume/d log sd, the forces being the same: half the difference of log |det K|."""
+    ends = []
+    for sign in (STEP, -STEP):
+        moved = hyper.scaled(problem, float(np.exp(sign)))
+        ends.append(_log_determinant(moved, problem.carried(x, moved), theta))
+    return 0.5 * (ends[0] - ends[1]) / (2.0 * STEP)
+
+
+def _accelerated(here: float, wanted: float, past: tuple[float, float] | None) -> float:
     """A secant on `wanted(log sd) = 0`, where two updates allow one."""
-    here = np.log(hyper.value(runs)) * (0.5 if hyper.process else 1.0)
     change = wanted
-    if hyper.history:
-        there, before = hyper.history[-1]
-        if abs(here - there) > 1e-6:
-            rise = (wanted - before) / (here - there)
-            if rise < -0.05:
-                change = -wanted / rise
-    hyper.history.append((float(here), wanted))
+    if past is not None and abs(here - past[0]) > 1e-6:
+        rise = (wanted - past[1]) / (here - past[0])
+        if rise < -0.05:
+            change = -wanted / rise
     return float(np.clip(change, -FARTHEST, FARTHEST))
 
 
@@ -183,7 +198,7 @@ def _squares(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hy
     squares, count = 0.0, 0
     for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):
         if hyper.process:
-            z = run.parts(motion.noise)[0][[joint == hyper.name for joint, _ in run.disturbed]]
+            z = motion.parts[PROCESS][:, [joint == hyper.name for joint, _ in run.disturbed]]
             squares, count = squares + float((z**2).sum()), count + z.size
             continue
         for d, prediction in problem.fitted(r, motion, theta):

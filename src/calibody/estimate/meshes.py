@@ -17,12 +17,13 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.identifiability import Determined
+from calibody.estimate.layout import States
 from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import Mesh, Result, Suspect
-from calibody.estimate.run import Run, States, refined
+from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
@@ -120,7 +121,7 @@ def _settled(levels: Sequence[Level]) -> bool:
 
 
 def _entries(level: Level) -> int:
-    return sum(run.nq for run in level.problem.runs) * len(level.problem.entries)
+    return sum(run.K for run in level.problem.runs) * level.problem.runs[0].structure.nv * len(level.problem.entries)
 
 
 def _unsettled(levels: Sequence[Level]) -> str:
@@ -150,18 +151,14 @@ class Meshes:
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
-        runs = [Run(self.structure, r, h, 1.0, n) for r, n in zip(self.recordings, self.noises, strict=True)]
-        problem = Problem(runs, self.unknowns)
+        noises = self.noises if coarse is None else [run.noise for run in coarse.problem.runs]
+        problem = Problem.of([Run.of(self.structure, r, h, n) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
         if coarse is None:
-            x = [self._begin(problem, r, theta) for r in range(len(runs))]
+            problem, x = self.begin(problem, theta)
         else:
-            for run, old in zip(runs, coarse.problem.runs, strict=True):
-                run.active, run.typical, run.weights = old.active, old.typical, old.weights
-            x = coarse.problem.sided(coarse.solution.x, theta) if self.friction and not self.blunt else coarse.solution.x
-            x = [refined(old, run, s) for old, run, s in zip(coarse.problem.runs, runs, x, strict=True)]
-            problem.slope = coarse.problem.slope
-        rates = self._rms_rates(problem, x, theta)
-        noisy = any(len(run.disturbed) for run in runs) and bool(np.any(problem.lower < problem.upper))
+            problem, x = self._finer(coarse, problem, theta)
+        rates = self.rms_rates(problem, x, theta)
+        noisy = any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper))
         rough = noisy or bool(self.hypers) or self.robust
         self.coarsest = max(h, self.coarsest)
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
@@ -171,27 +168,32 @@ class Meshes:
         elif self.friction and coarse is not None:
             sharp = self._kept(coarse)
         tolerance = 0.03 if rough else TOLERANCE
-        _sharpen(runs, sharp)
+        problem = problem.sharpened(sharp)
         staged = self.friction and coarse is None
         solution = minimise(problem, x, theta, Settings(iterations=SHARPENING if sharper else 40 if staged else 60, tolerance=tolerance), self._note)
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
             self.blunt = True
-            _sharpen(runs, self._kept(coarse))
+            problem = problem.sharpened(self._kept(coarse))
             solution = minimise(problem, [replace(s, sides=None) for s in x], theta, Settings(tolerance=tolerance), self._note)
         if staged and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
-                _sharpen(runs, stage * rates)
-                smooth = minimise(problem, x, theta, Settings(iterations=15, tolerance=0.1), self._note)
+                smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
                 x, theta = smooth.x, smooth.theta
-            _sharpen(runs, sharp)
             solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
         if self.robust and solution.converged:
-            solution = robust_loss.reweighted(problem, solution, lambda s: minimise(problem, s.x, s.theta, Settings(tolerance=0.01), self._note))
+            problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
         if noisy or self.hypers:
-            solution = self._turns(problem, solution, noisy)
+            problem, solution = self._turns(problem, solution, noisy)
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
         return Level(problem, solution, self._assess(problem, solution))
+
+    def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
+        """The problem on a finer mesh with what the coarser one has found, and its motion there."""
+        runs = [replace(run, active=old.active, typical=old.typical, weights=old.weights) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
+        problem = replace(problem, runs=tuple(runs), slope=coarse.problem.slope)
+        x = coarse.problem.sided(coarse.solution.x, theta) if self.friction and not self.blunt else coarse.solution.x
+        return problem, coarse.problem.carried(x, problem)
 
     @staticmethod
     def _kept(coarse: Level) -> np.ndarray:
@@ -201,60 +203,66 @@ class Meshes:
         return deltas
 
     def _assess(self, problem: Problem, solution: Solution) -> Uncertainty:
-        freedom = self.structure.nv - int(problem.runs[0].active.sum())
+        freedom = self.structure.nv - problem.runs[0].kept
         return assess(problem, solution.x, solution.theta, freedom, self.given)
 
-    def _turns(self, problem: Problem, solution: Solution, noisy: bool) -> Solution:
+    def _turns(self, problem: Problem, solution: Solution, noisy: bool) -> tuple[Problem, Solution]:
         """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
-        change = 0.0
-        for hyper in self.hypers:
-            hyper.history.clear()
+        change, past = 0.0, {}
         for _ in range(ROUNDS):
             before, x = solution.theta, solution.x
-            x, change = marginal.update(problem, x, solution.theta, self.hypers) if self.hypers else (x, 0.0)
+            if self.hypers:
+                updated = marginal.update(problem, x, solution.theta, self.hypers, past)
+                problem, x, change, past = updated.problem, updated.x, updated.change, updated.past
             if noisy:
                 lin = problem.linearise(x, solution.theta)
                 taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
-                problem.slope = marginal.slope(problem, x, solution.theta, taken)
+                problem = replace(problem, slope=marginal.slope(problem, x, solution.theta, taken))
             solution = minimise(problem, x, solution.theta, Settings(iterations=20, tolerance=0.01), self._note)
             last = solution.last
             moved = solution.theta - before
             distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
             if solution.converged and change < NOISE_SETTLED and distance < NOISE_SETTLED:
-                return minimise(problem, solution.x, solution.theta, Settings(), self._note)
+                return problem, minimise(problem, solution.x, solution.theta, Settings(), self._note)
         if solution.converged:
             solution.status = f"stopped after {ROUNDS} turns between motion and noise; the noise still changed by {100 * change:.1f} %."
-        return solution
+        return problem, solution
 
     def _note(self, iteration: Iteration) -> None:
         self.history.append(iteration)
         if self.report is not None:
             self.report(iteration)
 
-    def _begin(self, problem: Problem, r: int, theta: np.ndarray) -> States:
+    def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
+        """The first motion of all runs, and the problem with the constraints, typical forces, weights and process noise that it tells."""
+        both = [self._begin(problem, r, theta) for r in range(len(problem.runs))]
+        problem, x = replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
+        if any(h.process for h in self.hypers):
+            problem = self._loosened(problem, x, theta)
+        return problem, x
+
+    def _begin(self, problem: Problem, r: int, theta: np.ndarray) -> tuple[Run, States]:
         run = problem.runs[r]
         model, numbers, sensors = problem.model_of(r, theta)
         if run.structure.nc:
-            run.active = independent(run.structure, numbers, resting(run.structure, model))
-        states = first_motion(run, model, numbers, sensors, self.robust)
+            run = replace(run, active=independent(run.structure, numbers, resting(run.structure, model)))
+        run, states = first_motion(run, model, numbers, sensors, self.robust)
         states = multipliers_of(run, model, numbers, states)
         if len(run.ringing):
             size = np.sqrt((states.multipliers**2).mean(axis=1))
-            run.typical = np.maximum(size, max(float(size.max()), 1e-9) * 1e-3)
-        if run.disturbed and any(h.process for h in self.hypers):
-            self._loosen(problem, r, theta, states)
-        return states
+            run = replace(run, typical=np.maximum(size, max(float(size.max()), 1e-9) * 1e-3))
+        return run, states
 
-    def _loosen(self, problem: Problem, r: int, theta: np.ndarray, states: States) -> None:
-        """A first guess of the process noise: part of what the first motion lacks in force, the largest of all runs."""
-        run = problem.runs[r]
-        for joint in run.noise.density:
-            run.noise.density[joint] = max(run.noise.density[joint], 1e-30)
-        missing = problem.lacking(r, states, theta)
-        for k, (joint, _) in enumerate(run.disturbed):
-            run.noise.density[joint] = max(run.noise.density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
+    def _loosened(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> Problem:
+        """With a first guess of the process noise: part of what the first motion lacks in force, the largest of all runs."""
+        density = {joint: max(given, 1e-30) for joint, given in problem.runs[0].noise.density.items()}
+        for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            missing = problem.lacking(r, states, theta)
+            for k, (joint, _) in enumerate(run.disturbed):
+                density[joint] = max(density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
+        return problem.with_noise([replace(run.noise, density=density) for run in problem.runs])
 
-    def _rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
+    def rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
         """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
         squares = []
         for r, states in enumerate(x):
@@ -273,7 +281,7 @@ class Meshes:
         error = _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
-        again = partial(_again, self.structure, self.noises[0].density, mesh.h)
+        again = partial(_again, self.structure, problem.runs[0].noise.density, mesh.h)
         return outcome(
             problem,
             solution,
@@ -316,16 +324,10 @@ class Meshes:
         return {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
 
 
-def _again(structure: Structure, density: dict[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
+def _again(structure: Structure, density: Mapping[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
     """Another recording with the same structure, process noise and mesh."""
-    found, given, _ = noise.noises([recording], dict(density))
+    found, given, _ = noise.noises([recording], density)
     return refit(structure, recording, unknowns, theta, found, given, h)
-
-
-def _sharpen(runs: Sequence[Run], deltas: np.ndarray) -> None:
-    """The rates below which dry friction is viscous, in all runs; balls take the mean."""
-    for run in runs:
-        run.deltas, run.delta = deltas, float(np.mean(deltas)) if len(deltas) else 1.0
 
 
 def _second_order(thetas: Sequence[np.ndarray]) -> bool:

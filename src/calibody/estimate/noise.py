@@ -39,7 +39,7 @@ def process_noise(model: Model, given: ProcessNoise, period: float) -> tuple[dic
     return {name: float(sd) ** 2 * period for name, sd in sds.items() if sd > 0.0}, False
 
 
-def noises(recordings: Sequence[Recording], density: dict[str, float]) -> tuple[list[Noise], bool, list[str]]:
+def noises(recordings: Sequence[Recording], density: Mapping[str, float]) -> tuple[list[Noise], bool, list[str]]:
     """One `Noise` per run (the process noise shared), whether all channels' noise was given, and the channels where it was not."""
     found, missing = [], []
     for r in recordings:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -34,18 +35,34 @@ GEOMETRY = ("position", "orientation", "anchor", "axis", "reference", "com")
 """Numbers of a model that place things."""
 
 
+@dataclass(frozen=True, eq=False)
 class Observed(AbstractProblem, Generic[OnNodes, State]):
     """Several runs with shared and per-run parameters. `State` are the unknowns of one run."""
 
-    def __init__(self, runs: Sequence[OnNodes], entries: Sequence[Entry]) -> None:
-        self.runs, self.entries = list(runs), list(entries)
-        self.lower = np.array([e.lower for e in entries])
-        self.upper = np.array([e.upper for e in entries])
-        self.scale = np.array([e.scale for e in entries])
-        self.model = runs[0].structure.model
-        for place in (place for e in entries for place in e.places if place.sensor is not None):
-            for run in runs:
+    runs: tuple[OnNodes, ...]
+    entries: tuple[Entry, ...]
+
+    def check(self) -> None:
+        """A sentence where a sensor's bias, gain or delay has no meaning in a run."""
+        for place in (place for e in self.entries for place in e.places if place.sensor is not None):
+            for run in self.runs:
                 observe.check_sensor(self.model, *place.sensor, run.recording.channels)  # type: ignore[misc]
+
+    @property
+    def model(self) -> Model:
+        return self.runs[0].structure.model
+
+    @cached_property
+    def lower(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.array([e.lower for e in self.entries])
+
+    @cached_property
+    def upper(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.array([e.upper for e in self.entries])
+
+    @cached_property
+    def scale(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.array([e.scale for e in self.entries])
 
     @abstractmethod
     def frames(self, r: int, motion: State, model: Model, numbers: Numbers) -> Frames:

@@ -112,7 +112,7 @@ def compared(recording: Recording, simulated: Motion, sensors: Sensors) -> dict[
     times = recording.start + simulated.h * np.arange(simulated.q.shape[1])
     if len(times) < FEWEST_SIMULATED:
         return {}
-    nodes = Nodes(simulated.structure, recording, times, Noise({}, frozenset(), {}))
+    nodes = Nodes(simulated.structure, recording, times, simulated.h, Noise({}, frozenset(), {})).with_data()
     read = {
         d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, simulated.multipliers, sensors, d).value) for d in nodes.data
     }

@@ -12,7 +12,7 @@ convergence is that of a multiple shooting whose windows are single steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,10 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate.channels import as_motion
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, States
 from calibody.estimate.observed import Observed, Sensors, predicted
 from calibody.estimate.reported import groups
-from calibody.estimate.run import Run, States
+from calibody.estimate.run import Noise, Run, carried
 from calibody.estimate.unknowns import Entry, rubbing
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
@@ -40,28 +41,47 @@ if TYPE_CHECKING:
     from calibody.steppers.variational import Variational
 
 
-class Problem(Observed[Run, States]):
-    """Several runs with shared and per-run parameters, as a constrained least-squares problem."""
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """One run at a point: its part of the problem (all parameters as columns), and the evaluation that it was made of."""
 
-    def __init__(self, runs: Sequence[Run], entries: Sequence[Entry]) -> None:
-        super().__init__(runs, entries)
-        self.evaluations: list[Evaluation] = []
-        """Of the runs, at the last linearisation."""
+    part: Linearisation
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Observed[Run, States]):
+    """Several runs with shared and per-run parameters, as a constrained least-squares problem: a value, that can be sent to another process."""
+
+    slope: np.ndarray | float = 0.0
+    """A linear term `slope'theta` of the cost (`marginal.py`)."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], entries: Sequence[Entry]) -> Problem:
+        problem = cls(tuple(runs), tuple(entries))
+        problem.check()
+        return problem
+
+    def sharpened(self, deltas: np.ndarray) -> Problem:
+        """With the rates below which dry friction is viscous, one per scalar coordinate."""
+        return replace(self, runs=tuple(replace(run, deltas=deltas) for run in self.runs))
+
+    def with_noise(self, noises: Sequence[Noise]) -> Problem:
+        """With other standard deviations, one `Noise` per run."""
+        return replace(self, runs=tuple(replace(run, noise=noise) for run, noise in zip(self.runs, noises, strict=True)))
+
+    def carried(self, x: Sequence[States], to: Problem) -> list[States]:
+        """The motion of all runs in another problem of the same recordings: another mesh, other standard deviations."""
+        return [carried(run, other, states) for run, other, states in zip(self.runs, to.runs, x, strict=True)]
 
     def with_entries(self, entries: Sequence[Entry], sharp: float) -> Problem:
         """The same runs with other unknowns; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
-        import copy
-
         rubbed, runs = set(self.friction_rate), []
         for run in self.runs:
-            run = copy.copy(run)
-            if run.deltas is not None:
-                joints = [c.joint for c in run.structure.scalar_coordinates]
-                run.deltas = run.deltas * np.array([1.0 if joint in rubbed else sharp for joint in joints])
-            runs.append(run)
-        out = Problem(runs, entries)
-        out.hold_scale = False
-        return out
+            joints = [c.joint for c in run.structure.scalar_coordinates]
+            law = np.array([1.0 if joint in rubbed else sharp for joint in joints])
+            runs.append(run if run.deltas is None else replace(run, deltas=run.deltas * law))
+        return Problem.of(runs, entries)
 
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         model, numbers, _ = self.model_of(r, theta)
@@ -99,7 +119,8 @@ class Problem(Observed[Run, States]):
                 return np.full(1, np.inf), np.full(1, np.inf)
             point, frames = self.framed(r, motion, model, numbers)
             run = self.runs[r]
-            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data] + [motion.noise]
+            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data]
+            F.append(run.layout.prior(motion))
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
         return np.concatenate(F), np.concatenate(C)
 
@@ -115,43 +136,38 @@ class Problem(Observed[Run, States]):
             A[:, dofs, k] = acts[:, 1:-1].T
         return np.einsum("mwi,im->wm", np.linalg.pinv(A), residual)
 
-    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True) -> Linearisation:
-        """Residuals, equations and their derivatives; without `parameters` those by theta are zero (they cost as much as all others)."""
-        F, Fx, Ft, C, Cx, Ct = [self.prior(theta)], [], [self.prior_slope()], [], [], []
-        self.evaluations = []
-        for r, motion in enumerate(x):
-            run = self.runs[r]
-            model, numbers, sensors = self.model_of(r, theta)
-            point, frames = self.framed(r, motion, model, numbers)
-            result = evaluate(run.structure, numbers, point)
-            self.evaluations.append(result)
-            f, fx, ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
-            F.append(f)
-            Fx.append(fx)
-            Ft.append(ft)
-            C.append(run.equations(numbers, result, motion))
-            Cx.append(run.jacobian(model, numbers, frames, result))
-            Ct.append(self._equations_by_parameters(r, theta, numbers, model, point, result, motion) if parameters else np.zeros((run.rows, len(self.entries))))
-        if (
-            parameters
-            and self.hold_scale
-            and self._scale_free(theta, [c - cx[:, run.quiet :] @ m.noise for c, cx, run, m in zip(C, Cx, self.runs, x, strict=True)], Ct)
-        ):
-            F[0], Ft[0] = np.append(F[0], 0.0), np.vstack([Ft[0], self._scale_row(theta)])
-        empty = sp.csr_matrix((len(F[0]), sum(r.size for r in self.runs)))
-        Fx_all = sp.vstack([empty, sp.block_diag(Fx)], format="csr")
-        return Linearisation(np.concatenate(F), Fx_all, np.vstack(Ft), np.concatenate(C), sp.block_diag(Cx, format="csr"), np.vstack(Ct), self._when())
+    def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True) -> Linearised:
+        """One run: residuals, equations and their derivatives; without `parameters` those by theta are zero (they cost as much as all others)."""
+        run, p = self.runs[r], len(self.entries)
+        model, numbers, sensors = self.model_of(r, theta)
+        point, frames = self.framed(r, motion, model, numbers)
+        result = evaluate(run.structure, numbers, point)
+        F, Fx, Ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
+        C, Cx = run.equations(numbers, result, motion), run.jacobian(model, numbers, frames, result)
+        Ct = self._equations_by_parameters(r, theta, numbers, model, point, result, motion) if parameters else np.zeros((run.layout.rows, p))
+        return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when), result)
+
+    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Linearisation:
+        """All runs; `hold_scale`: hold the overall scale of a problem that has none (not where the information is asked for)."""
+        parts = [self.linearised(r, motion, theta, parameters).part for r, motion in enumerate(x)]
+        F, Ft = self.prior(theta), self.prior_slope()
+        if parameters and hold_scale and self._scale_free(theta, x, parts):
+            F, Ft = np.append(F, 0.0), np.vstack([Ft, self._scale_row(theta)])
+        Fx = sp.vstack([sp.csr_matrix((len(F), sum(run.layout.size for run in self.runs))), sp.block_diag([part.Fx for part in parts])], format="csr")
+        Cx = sp.block_diag([part.Cx for part in parts], format="csr")
+        C, Ct = np.concatenate([part.C for part in parts]), np.vstack([part.Ct for part in parts])
+        return Linearisation(np.concatenate([F, *(part.F for part in parts)]), Fx, np.vstack([Ft, *(part.Ft for part in parts)]), C, Cx, Ct, self._when())
 
     def _when(self) -> np.ndarray:
         """Run after run, each in the order of time."""
-        both = [run.when for run in self.runs]
-        first = np.cumsum([0.0, *(run.K for run in self.runs)])
-        return np.concatenate([t + f for (t, _), f in zip(both, first, strict=False)] + [t + f for (_, t), f in zip(both, first, strict=False)])
+        first, states, equations = 0.0, [], []
+        for run in self.runs:
+            states.append(run.layout.when[: run.layout.size] + first)
+            equations.append(run.layout.when[run.layout.size :] + first)
+            first += run.K
+        return np.concatenate([*states, *equations])
 
     # -- scale ---------------------------------------------------------------------------------------------------------------------
-
-    hold_scale = True
-    """Whether to hold the overall scale of a problem that has none; off when the information is asked for."""
 
     @cached_property
     def _forces(self) -> np.ndarray:
@@ -161,19 +177,18 @@ class Problem(Observed[Run, States]):
             [bool(e.places) and all(p.sensor is None and (p.path.rsplit(".", 1)[-1] in words or ".inertia." in p.path) for p in e.places) for e in self.entries]
         )
 
-    def _homogeneous(self, theta: np.ndarray, C: Sequence[np.ndarray], Ct: Sequence[np.ndarray]) -> bool:
+    def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
         ratios only, and a step could make the equations hold by making all of them small."""
-        linear = np.where(self._forces, theta, 0.0)
-        known = sum(float(np.abs(c - ct @ linear).sum()) for c, ct in zip(C, Ct, strict=True))
-        total = sum(float(np.abs(ct * linear).sum()) for ct in Ct)
-        return known < 1e-6 * total
-
-    def _scale_free(self, theta: np.ndarray, C: list[np.ndarray], Ct: list[np.ndarray]) -> bool:
         if any(run.structure.nc for run in self.runs):
             return False
-        rows = [run.structure.nv * run.inner for run in self.runs]
-        return self._homogeneous(theta, [c[:n] for c, n in zip(C, rows, strict=True)], [ct[:n] for ct, n in zip(Ct, rows, strict=True)])
+        linear = np.where(self._forces, theta, 0.0)
+        known = total = 0.0
+        for run, motion, part in zip(self.runs, x, parts, strict=True):
+            noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
+            known += float(np.abs(part.C - noise - part.Ct @ linear).sum())
+            total += float(np.abs(part.Ct * linear).sum())
+        return known < 1e-6 * total
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
         """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
@@ -191,23 +206,22 @@ class Problem(Observed[Run, States]):
             prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d)
             weight, forces = run.weight(d), prediction.sampled.by_multiplier
             f.append((prediction.value - d.y) * weight)
-            rest = sp.csr_matrix((len(d.y), run.size - run.nq)) if forces is None else prediction.gain * run.by_forces(*forces)
-            fx.append(sp.diags(weight) @ sp.hstack([prediction.matrix(run.structure.nv), rest], format="csr"))
+            by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
+            fx.append(sp.diags(weight) @ (by_nodes if forces is None else by_nodes + prediction.gain * run.by_forces(*forces)))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
             ft.append(moved * weight[:, None])
-        count = len(motion.noise)
-        if count:
-            f.append(motion.noise)
-            fx.append(sp.hstack([sp.csr_matrix((count, run.quiet)), sp.eye(count)], format="csr"))
-            ft.append(np.zeros((count, len(self.entries))))
+        if run.layout.priors:
+            f.append(run.layout.prior(motion))
+            fx.append(run.layout.prior_matrix)
+            ft.append(np.zeros((run.layout.priors, len(self.entries))))
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
 
     def _equations_by_parameters(
         self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, result: Evaluation, motion: States
     ) -> np.ndarray:
         run, p = self.runs[r], len(self.entries)
-        balance = run.structure.nv * run.inner
-        out = np.zeros((run.rows, p))
+        balance, constraints = run.layout.row_place[BALANCE], run.layout.row_place[CONSTRAINTS]
+        out = np.zeros((run.layout.rows, p))
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
         late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
         soft = [(k, place) for k, place in wanted if place.path.endswith(("compliance", "relaxation"))]
@@ -220,14 +234,14 @@ class Problem(Observed[Run, States]):
             out[:, k] += place.slope(theta[k]) * rows
         ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
         for (group, at), residual in zip(bodies, ten, strict=True):
-            out[:balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(balance, 10) @ group.jacobian(theta[at])
+            out[balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(-1, 10) @ group.jacobian(theta[at])
         for k, _ in late:
-            out[:balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
+            out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
         for k, place in soft:
             step = 1e-3 * abs(model[place.path])
             high, low = (Numbers.of(run.structure, model.replace({place.path: model[place.path] + s}, check=False)).softness for s in (step, -step))
             d_eps, d_tau = (high - low) / (2.0 * step)
-            out[balance:, k] += place.slope(theta[k]) * run.by_softness(numbers, result, motion, d_eps, d_tau)
+            out[constraints, k] += place.slope(theta[k]) * run.by_softness(numbers, result, motion, d_eps, d_tau)
         return out
 
     def _by_delay(self, r: int, theta: np.ndarray, k: int, numbers: Numbers, model: Model, point: Point, motion: States) -> np.ndarray:
@@ -239,7 +253,7 @@ class Problem(Observed[Run, States]):
             place = self.entries[k].places[0]
             moved = max(0.0, theta[k] + sign * step)
             late = model.replace({place.path: moved}, check=False)
-            control, _ = run.drives(late, run.parts(motion.noise)[2])
+            control, _ = run.drives(late, motion)
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
 
@@ -258,23 +272,20 @@ class Problem(Observed[Run, States]):
         return new, any(not np.array_equal(a.sides, b.sides) for a, b in zip(x, new, strict=True))  # type: ignore[arg-type]
 
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
-        out, first = [], 0
-        for run, motion in zip(self.runs, x, strict=True):
-            out.append(run.move(motion, d[first : first + run.size]))
-            first += run.size
-        return out
+        ends = np.cumsum([run.layout.size for run in self.runs])
+        return [run.move(motion, part) for run, motion, part in zip(self.runs, x, np.split(d, ends[:-1]), strict=True)]
 
 
 def multipliers_of(run: Run, model: Model, numbers: Numbers, motion: States) -> States:
     """Constraint forces that leave the smallest residual at every node: linear least squares, node by node."""
     if not run.active.any():
         return motion
-    result = evaluate(run.structure, numbers, run.point(model, numbers, replace(motion, multipliers=np.zeros((run.structure.nc, run.K)))))
+    result = evaluate(run.structure, numbers, run.point(model, numbers, motion.changed(multipliers=np.zeros((run.structure.nc, run.K)))))
     lam = np.zeros((run.structure.nc, run.K))
     for k in range(1, run.K - 1):
         G = result.dense_gradient(k)[run.active]
         lam[run.active, k] = np.linalg.lstsq(run.h * G.T, result.residual[:, k - 1], rcond=None)[0]
-    return replace(motion, multipliers=lam)
+    return motion.changed(multipliers=lam)
 
 
 def independent(structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ than least squares where the noise is normal. The noise is the channel's sd or, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,18 +28,16 @@ def weights(residual: np.ndarray, sd: float) -> np.ndarray:
     return 1.0 / np.sqrt(1.0 + (residual / (TUNING * noise_size(residual, sd))) ** 2)
 
 
-def reweighted(problem: Problem, solution: Solution, again: Callable[[Solution], Solution]) -> Solution:
-    """Weights from residuals, residuals from weights, until no weight changes by more than a hundredth."""
+def reweighted(problem: Problem, solution: Solution, again: Callable[[Problem, Solution], Solution]) -> tuple[Problem, Solution]:
+    """Weights from residuals, residuals from weights, until no weight changes by more than a hundredth; the problem with these weights."""
     for _ in range(REWEIGHTINGS):
-        change = 0.0
-        for r, states in enumerate(solution.x):
-            run = problem.runs[r]
-            for d, prediction in problem.fitted(r, states, solution.theta):
-                path = d.channel.path
-                new = weights(prediction - d.y, run.noise.measured[path])
-                change = max(change, float(np.abs(new - run.weights[path]).max()))
-                run.weights[path] = new
+        change, runs = 0.0, []
+        for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
+            new = {d.channel.path: weights(fitted - d.y, run.noise.measured[d.channel.path]) for d, fitted in problem.fitted(r, states, solution.theta)}
+            change = max(change, *(float(np.abs(new[path] - run.weights[path]).max()) for path in new))
+            runs.append(replace(run, weights=new))
+        problem = replace(problem, runs=tuple(runs))
         if change < 0.01:
             break
-        solution = again(solution)
-    return solution
+        solution = again(problem, solution)
+    return problem, solution

@@ -1,8 +1,8 @@
-"""One recording on a mesh of nodes: its unknowns, its data, its drives and its equations.
+"""One recording on a mesh of nodes: its unknowns, its data, its drives and its equations. All of it values: a run with other noise is another run (`replace`).
 
-The unknowns of a run are, one after the other,
+The unknowns of a run are, block after block (`layout.py`),
 
-    the nodes' tangents (nv K),  multipliers of the inner nodes (kept rows x (K - 2)),  noise (all in units of its standard deviation):
+    the nodes' tangents (K of nv),  multipliers of the kept rows at the inner nodes,  noise (all in units of its standard deviation):
         unmodelled joint forces w_k = sd z_k of the inner nodes (process noise),
         ringing of compliant joints at both ends,
         deviations of noisy drives, one per sample
@@ -17,18 +17,37 @@ which leaves its motion at both ends open. There its deflection is that of the n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.layout import (
+    BALANCE,
+    CONSTRAINTS,
+    MULTIPLIERS,
+    NODES,
+    PROCESS,
+    RINGING,
+    Amounts,
+    Block,
+    Coordinates,
+    Forces,
+    Layout,
+    Rows,
+    States,
+    Term,
+    drive_block,
+    term,
+)
 from calibody.estimate.observe import Data
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
@@ -38,37 +57,43 @@ from calibody.solve.condensed import Sparse
 
 
 @dataclass(frozen=True)
-class States:
-    """The unknowns of one run: coordinates (nq, K), multipliers (nc, K; zero where they are not unknowns), noise (flat, in units of sd)."""
-
-    q: np.ndarray
-    multipliers: np.ndarray
-    noise: np.ndarray
-    sides: np.ndarray | None = None
-    """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
-
-
 class Noise:
-    """Standard deviations that a fit may change: of the channels, and of the unmodelled joint forces.
+    """Standard deviations of one run: of its channels, and of the unmodelled joint forces.
 
-    `density` [N^2 s, (N m)^2 s] of the force on each joint, shared by all runs: on a mesh of step h, `w_k` has the variance density/h.
+    `density` [N^2 s, (N m)^2 s] of the force on each joint, the same in all runs: on a mesh of step h, `w_k` has the variance density/h.
     """
 
-    def __init__(self, measured: dict[str, float], missing: frozenset[str], density: dict[str, float]) -> None:
-        self.measured, self.missing, self.density = measured, missing, density
+    measured: Mapping[str, float]
+    missing: frozenset[str]
+    """Channels whose standard deviation is to be found."""
+    density: Mapping[str, float]
 
 
+@dataclass(frozen=True, eq=False)
 class Nodes:
     """A recording on equidistant nodes: its data and its drives."""
 
-    def __init__(self, structure: Structure, recording: Recording, times: np.ndarray, noise: Noise) -> None:
-        self.structure, self.recording, self.times, self.noise = structure, recording, times, noise
-        self.K = len(times)
-        self.h = (times[-1] - times[0]) / (self.K - 1)
-        self.data = [self._data(o) for o in recording.observations]
-        self.samples = sum(len(d.y) for d in self.data)
-        self.weights = {d.channel.path: np.ones(len(d.y)) for d in self.data}
-        """Of the samples, by channel: 1, or less for outliers of a robust fit."""
+    structure: Structure
+    recording: Recording
+    times: np.ndarray
+    h: float
+    noise: Noise
+    data: tuple[Data, ...] = ()
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Of the samples, by channel: 1, or less for outliers of a robust fit."""
+
+    def with_data(self) -> Self:
+        """With the samples of the recording between the first node and the last, all of weight 1."""
+        data = tuple(self._data(o) for o in self.recording.observations)
+        return replace(self, data=data, weights={d.channel.path: np.ones(len(d.y)) for d in data})
+
+    @property
+    def K(self) -> int:
+        return len(self.times)
+
+    @property
+    def samples(self) -> int:
+        return sum(len(d.y) for d in self.data)
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
@@ -115,8 +140,8 @@ class Nodes:
         """The noisy drives."""
         return tuple(d for d in self.recording.drives if d.sd is not None)
 
-    def drives(self, model: Model, deviations: list[np.ndarray] | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays."""
+    def drives(self, model: Model, states: States | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays; `states` have the drives' deviations."""
         control = np.zeros((len(model.actuators), self.K - 1))
         applied = np.zeros((self.structure.tree_nv, self.K - 1))
         for drive in self.recording.drives:
@@ -125,8 +150,8 @@ class Nodes:
             if limits is not None:
                 signal = replace(signal, values=np.clip(signal.values, *limits))
             means = signal.means(self.times, delay)
-            if deviations is not None and drive.sd is not None:
-                means = means + drive.sd * (drive.signal.weights(self.times, delay) @ deviations[self.uncertain.index(drive)])
+            if states is not None and drive.sd is not None:
+                means = means + drive.sd * (drive.signal.weights(self.times, delay) @ states.parts[drive_block(drive.channel)][:, 0])
             (control if target == "control" else applied)[row] = means
         return control, applied
 
@@ -139,33 +164,43 @@ class Nodes:
         return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
 
 
+@dataclass(frozen=True, eq=False)
 class Run(Nodes):
-    """One recording on a mesh: nodes, data, drives; and the sparsity of its equations."""
+    """One recording on a mesh: nodes, data, drives; its unknowns and equations."""
 
-    def __init__(self, structure: Structure, recording: Recording, h: float, delta: float, noise: Noise) -> None:
+    deltas: np.ndarray | None = None
+    """Rates below which dry friction is viscous, one per scalar coordinate; None: 1 for all."""
+    active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Constraint rows that are kept (all, until the start has found out which are independent)."""
+    soft: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Constraint rows that are compliant."""
+    typical: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """The typical force L of each row (1, until the start has found it)."""
+
+    @classmethod
+    def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise) -> Run:
+        """On a mesh of about h that ends with the recording."""
         duration = recording.end - recording.start
         K = max(4, round(duration / h)) + 1
-        super().__init__(structure, recording, recording.start + duration / (K - 1) * np.arange(K), noise)
-        self.h = duration / (K - 1)
-        self.delta = delta
-        self.deltas: np.ndarray | None = None
-        """Rates below which dry friction is viscous, one per scalar coordinate; None: `delta` for all."""
-        self.active = np.ones(structure.nc, dtype=bool)
-        """Constraint rows that are kept (set by the start)."""
-        self.soft = Numbers.of(structure).softness[0] > 0.0
-        self.typical = np.ones(structure.nc)
-        """The typical force L of each row (set by the start)."""
-        self._combined: tuple[bytes, Sparse] | None = None
+        step, rows = duration / (K - 1), np.ones(structure.nc)
+        soft = Numbers.of(structure).softness[0] > 0.0
+        return cls(structure, recording, recording.start + step * np.arange(K), step, noise, active=rows > 0.0, soft=soft, typical=rows).with_data()
 
-    # -- sizes -----------------------------------------------------------------------------------------------------------------
+    # -- unknowns ----------------------------------------------------------------------------------------------------------------
 
     @property
     def inner(self) -> int:
         return self.K - 2
 
     @property
-    def nq(self) -> int:
-        return self.structure.nv * self.K
+    def delta(self) -> float:
+        """The rate below which dry friction is viscous where a coordinate has none of its own: the mean of those that have."""
+        return 1.0 if self.deltas is None or not len(self.deltas) else float(np.mean(self.deltas))
+
+    @property
+    def kept(self) -> int:
+        """Number of constraint rows that are kept."""
+        return int(self.active.sum())
 
     @cached_property
     def disturbed(self) -> tuple[tuple[str, int], ...]:
@@ -186,57 +221,42 @@ class Run(Nodes):
         """The kept compliant rows."""
         return np.flatnonzero(self.active & self.soft)
 
-    @property
-    def noises(self) -> tuple[int, int, int]:
-        """How many unknowns of each kind of noise."""
-        return len(self.disturbed) * self.inner, 2 * len(self.ringing), sum(len(d.signal.times) for d in self.uncertain)
+    @cached_property
+    def layout(self) -> Layout:
+        s, K, inner = self.structure, self.K, np.arange(1, self.K - 1)
+        blocks: list[Block] = [
+            Coordinates(NODES, np.arange(K), s.nv, structure=s, times=self.times),
+            Forces(MULTIPLIERS, inner + 0.1, self.kept, kept=self.active, times=self.times),
+        ]
+        if self.disturbed:
+            blocks.append(Amounts(PROCESS, inner + 0.1, len(self.disturbed), 1.0, times=self.times[1:-1], unit=self.process_sd()))
+        if len(self.ringing):
+            ends = self.times[[0, -1]]
+            blocks.append(Amounts(RINGING, np.array([0.0, K - 1.0]), len(self.ringing), 1.0, times=ends, unit=np.ones(len(self.ringing))))
+        for drive in self.uncertain:
+            when = np.clip((drive.signal.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
+            blocks.append(Amounts(drive_block(drive.channel), when, 1, 1.0, times=drive.signal.times, unit=np.ones(1)))
+        constraints = np.tile(np.arange(K) + 0.3, self.kept)
+        return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints)))
 
-    @property
-    def quiet(self) -> int:
-        """Number of unknowns before the noise."""
-        return self.nq + int(self.active.sum()) * self.inner
+    def still(self, q: np.ndarray) -> States:
+        """The same coordinates at every node, no forces, no noise."""
+        parts = {b.name: np.zeros((len(b.when), b.width)) for b in self.layout.blocks}
+        return States(parts | {NODES: np.repeat(q[:, None], self.K, axis=1), MULTIPLIERS: np.zeros((self.structure.nc, self.K))})
 
-    @property
-    def size(self) -> int:
-        """Number of state unknowns."""
-        return self.quiet + sum(self.noises)
-
-    def parts(self, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """Process noise (forces, inner nodes), ringing (2, rows), deviations per noisy drive; all in units of sd."""
-        process, ringing, _ = self.noises
-        rest, deviations = noise[process + ringing :], []
-        for d in self.uncertain:
-            deviations.append(rest[: len(d.signal.times)])
-            rest = rest[len(d.signal.times) :]
-        return noise[:process].reshape(self.inner, len(self.disturbed)).T, noise[process : process + ringing].reshape(2, -1), deviations
-
-    @property
-    def when(self) -> tuple[np.ndarray, np.ndarray]:
-        """In units of nodes: when every state unknown and every equation comes."""
-        inner, kept = np.arange(1, self.K - 1), int(self.active.sum())
-        samples = [(d.signal.times - self.times[0]) / self.h for d in self.uncertain]
-        states = [np.repeat(np.arange(self.K), self.structure.nv), np.repeat(inner + 0.1, kept), np.repeat(inner + 0.1, len(self.disturbed))]
-        states += [np.repeat([0.0, self.K - 1.0], len(self.ringing)), *(np.clip(t, 0.0, self.K - 1.0) + 0.5 for t in samples)]
-        return np.concatenate(states), np.concatenate([np.repeat(inner + 0.2, self.structure.nv), np.tile(np.arange(self.K) + 0.3, kept)])
+    def move(self, motion: States, d: np.ndarray) -> States:
+        return self.layout.moved(motion, d)
 
     # -- points --------------------------------------------------------------------------------------------------------------------
 
     def point(self, model: Model, numbers: Numbers, motion: States) -> Point:
-        z, _, deviations = self.parts(motion.noise)
-        control, applied = self.drives(model, deviations)
+        control, applied = self.drives(model, motion)
         turns = None if self.structure.coordinates == "tree" else assembly.turns_along(self.structure, numbers, motion.q)
         unmodelled = None
-        if len(self.disturbed):
+        if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
-            unmodelled[[dof for _, dof in self.disturbed], 1:-1] = self.process_sd()[:, None] * z
+            unmodelled[[dof for _, dof in self.disturbed], 1:-1] = (motion.parts[PROCESS] * self.process_sd()).T
         return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides)
-
-    def move(self, motion: States, d: np.ndarray) -> States:
-        s = self.structure
-        q = retract(s, motion.q, d[: self.nq].reshape(self.K, s.nv).T)
-        multipliers = motion.multipliers.copy()
-        multipliers[self.active, 1:-1] += d[self.nq : self.quiet].reshape(self.inner, -1).T
-        return States(q, multipliers, motion.noise + d[self.quiet :], motion.sides)
 
     def sided(self, motion: States, frames: Frames) -> States:
         """The pieces of the friction law after a step: a joint that slips and turns round is taken to stick first, so that its friction is not
@@ -252,44 +272,16 @@ class Run(Nodes):
         return replace(motion, sides=np.where(alone, motion.sides, new).astype(np.int8))
 
     def by_forces(self, row: int, W: Sparse) -> Sparse:
-        """(samples, unknowns after the tangents): from the derivative W with respect to the multiplier of a row at the inner nodes."""
+        """(samples, unknowns): from the derivative W with respect to the multiplier of a row at the inner nodes."""
         if not self.active[row]:
             raise CalibodyError(f"The force of {self.structure.row_owners[row]} follows from other loops and cannot be told apart; do not observe it.")
-        kept, place = int(self.active.sum()), int(self.active[:row].sum())
-        m = np.arange(self.inner)
-        return W @ sp.csr_matrix((np.ones(self.inner), (m, m * kept + place)), shape=(self.inner, self.size - self.nq))
+        return self.layout.across_member(W, MULTIPLIERS, int(self.active[:row].sum()))
 
     # -- equations -----------------------------------------------------------------------------------------------------------------
 
-    @property
-    def rows(self) -> int:
-        """Number of equations: balance of the inner nodes, K rows per kept constraint."""
-        return self.structure.nv * self.inner + int(self.active.sum()) * self.K
-
     def _combination(self, softness: np.ndarray) -> Sparse:
-        """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes.
-
-        Kept from the last call: only unknown damping times change it.
-        """
-        key = self.active.tobytes() + softness[1].tobytes()
-        if self._combined is None or self._combined[0] != key:
-            self._combined = key, self._combine(softness)
-        return self._combined[1]
-
-    def _combine(self, softness: np.ndarray) -> Sparse:
-        K, nc = self.K, self.structure.nc
-        pieces = []
-        for r in np.flatnonzero(self.active):
-            at_nodes = sp.csr_matrix((np.ones(K), (np.arange(K), np.arange(K) * nc + r)), shape=(K, nc * K))
-            pieces.append(self._mean(softness[1][r]) @ at_nodes if self.soft[r] else at_nodes)
-        return sp.vstack(pieces, format="csr") if pieces else sp.csr_matrix((0, nc * K))
-
-    def _mean(self, tau: float) -> Sparse:
-        """(K, K): the implicit mean at inner nodes, the value itself at both ends."""
-        t = tau / (2.0 * self.h)
-        inner = sp.diags([0.25 - t, 0.5, 0.25 + t], [0, 1, 2], shape=(self.inner, self.K))  # type: ignore[arg-type]
-        ends = sp.csr_matrix(([1.0, 1.0], ([0, 1], [0, self.K - 1])), shape=(2, self.K))
-        return sp.vstack([ends[:1], inner, ends[1:]], format="csr")
+        """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes."""
+        return _combination(self.K, self.h, tuple(self.active.tolist()), tuple(self.soft.tolist()), tuple(softness[1].tolist()))
 
     def _softened(self, eps: np.ndarray) -> tuple[Sparse, Sparse]:
         """Where compliance times multiplier, and compliance times ringing, enter the constraint rows."""
@@ -313,71 +305,74 @@ class Run(Nodes):
         ij = np.concatenate(rows), np.concatenate(columns)
         return sp.csr_matrix((np.concatenate(values), ij), shape=(shape, len(kept) * self.inner)), ringing
 
+    def _softened_by(self, motion: States, eps: np.ndarray) -> np.ndarray:
+        """What compliances add to the constraint rows."""
+        multiplied, ringing = self._softened(eps)
+        rows = multiplied @ motion.multipliers[self.active, 1:-1].T.ravel()
+        return rows + ringing @ motion.parts[RINGING].ravel() if len(self.ringing) else rows
+
     def equations(self, numbers: Numbers, result: Evaluation, motion: States) -> np.ndarray:
         """(balance of the inner nodes / h, constraint rows), one vector."""
         balance = (result.residual / self.h).T.ravel()
-        if not self.active.any():
+        if not self.kept:
             return balance
-        multiplied, ringing = self._softened(numbers.softness[0])
-        rows = self._combination(numbers.softness) @ result.constraint.T.ravel() + multiplied @ motion.multipliers[self.active, 1:-1].T.ravel()
-        if len(self.ringing):
-            rows = rows + ringing @ self.parts(motion.noise)[1].ravel()
-        return np.concatenate([balance, rows])
+        return np.concatenate([balance, self._combination(numbers.softness) @ result.constraint.T.ravel() + self._softened_by(motion, numbers.softness[0])])
 
     def by_softness(self, numbers: Numbers, result: Evaluation, motion: States, d_eps: np.ndarray, d_tau: np.ndarray) -> np.ndarray:
         """Derivative of the constraint rows along changes of compliance and damping time (both (nc,))."""
-        multiplied, ringing = self._softened(d_eps)
-        out = multiplied @ motion.multipliers[self.active, 1:-1].T.ravel() + ringing @ self.parts(motion.noise)[1].ravel()
         slope = self._combination(np.stack([d_eps, d_tau])) - self._combination(np.zeros_like(numbers.softness))
-        return out + slope @ result.constraint.T.ravel()
+        return self._softened_by(motion, d_eps) + slope @ result.constraint.T.ravel()
 
     def constrain(self, softness: np.ndarray, constraint: np.ndarray) -> np.ndarray:
         """Constraint rows from values (nc, K) of g or of its derivative."""
-        return self._combination(softness) @ constraint.T.ravel() if self.active.any() else np.zeros(0)
+        return self._combination(softness) @ constraint.T.ravel() if self.kept else np.zeros(0)
 
     def gradient_matrix(self, result: Evaluation) -> Sparse:
         """(nc K, tangents): G of every node; row k nc + r."""
         assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
         s, k = self.structure, np.arange(self.K)
         rows, columns = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
-        return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, self.nq))
+        return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, s.nv * self.K))
 
     def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> Sparse:
         """Derivative of the equations with respect to all state unknowns."""
-        s, M = self.structure, self.inner
+        terms = [*self._by_nodes(result), *self._by_process(frames), *self._by_deviations(model, frames, result)]
+        if self.kept:
+            terms += self._by_constraints(numbers, result)
+        return self.layout.jacobian(terms)
+
+    def _by_nodes(self, result: Evaluation) -> list[Term]:
+        """Of the balance, by the three nodes around each inner one."""
+        nv, m = self.structure.nv, np.arange(self.inner)
         assert result.minus is not None and result.zero is not None and result.plus is not None
-        m = np.arange(M)
-        row = m[None, :] * s.nv + result.rows[:, None]
-        parts = [
-            (row, (m + offset)[None, :] * s.nv + result.columns[:, None], values / self.h)
-            for offset, values in enumerate((result.minus, result.zero, result.plus))
-        ]
-        kept = int(self.active.sum())
-        if kept:
-            assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
-            place = np.cumsum(self.active) - 1
-            keep = self.active[result.gradient_rows]
-            gr, gc, G = result.gradient_rows[keep], result.gradient_columns[keep], result.gradient[keep]
-            parts.append((m[None, :] * s.nv + gc[:, None], self.nq + m[None, :] * kept + place[gr][:, None], -G[:, 1:-1]))
+        row = m[None, :] * nv + result.rows[:, None]
+        three = enumerate((result.minus, result.zero, result.plus))
+        return [Term(BALANCE, NODES, row, (m + offset)[None, :] * nv + result.columns[:, None], values / self.h) for offset, values in three]
+
+    def _by_process(self, frames: Frames) -> list[Term]:
+        """Of the balance, by the unmodelled forces."""
+        s, m, out = self.structure, np.arange(self.inner), []
         for j, ((_, velocity), sd) in enumerate(zip(self.disturbed, self.process_sd(), strict=True)):
             dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-            column = np.broadcast_to(self.quiet + m * len(self.disturbed) + j, (len(dofs), M))
-            parts.append((m[None, :] * s.nv + dofs[:, None], column, -sd * acts[:, 1:-1]))
-        data, i, j = (np.concatenate([p[k].ravel() for p in parts]) for k in (2, 0, 1))
-        balance = sp.csr_matrix((data, (i, j)), shape=(M * s.nv, self.size))
-        if self.uncertain:
-            first = self.size - self.noises[2]
-            balance = balance + sp.hstack([sp.csr_matrix((M * s.nv, first)), self._by_deviations(model, frames, result)], format="csr")
-        if not kept:
-            return balance
-        multiplied, ringing = self._softened(numbers.softness[0])
-        process, _, drives = self.noises
-        blank = [sp.csr_matrix((kept * self.K, n)) for n in (process, drives)]
-        blocks = [self._combination(numbers.softness) @ self.gradient_matrix(result), multiplied, blank[0], ringing, blank[1]]
-        return sp.vstack([balance, sp.hstack(blocks)], format="csr")
+            out.append(Term(BALANCE, PROCESS, m[None, :] * s.nv + dofs[:, None], m * len(self.disturbed) + j, -sd * acts[:, 1:-1]))
+        return out
 
-    def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> Sparse:
-        """(balance rows, samples of the noisy drives)."""
+    def _by_constraints(self, numbers: Numbers, result: Evaluation) -> list[Term]:
+        """Of the balance by multipliers, and of the constraint rows."""
+        assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        nv, m, place = self.structure.nv, np.arange(self.inner), np.cumsum(self.active) - 1
+        keep = self.active[result.gradient_rows]
+        rows, columns, G = place[result.gradient_rows[keep]], result.gradient_columns[keep], result.gradient[keep]
+        multiplied, ringing = self._softened(numbers.softness[0])
+        terms = [
+            Term(BALANCE, MULTIPLIERS, m[None, :] * nv + columns[:, None], m[None, :] * self.kept + rows[:, None], -G[:, 1:-1]),
+            term(CONSTRAINTS, NODES, self._combination(numbers.softness) @ self.gradient_matrix(result)),
+            term(CONSTRAINTS, MULTIPLIERS, multiplied),
+        ]
+        return [*terms, term(CONSTRAINTS, RINGING, ringing)] if len(self.ringing) else terms
+
+    def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
+        """Of the balance, by the samples of the noisy drives."""
         s, m = self.structure, np.arange(self.inner)
         both = sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
         out = []
@@ -392,33 +387,32 @@ class Run(Nodes):
             rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
             A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
             assert drive.sd is not None
-            out.append(A @ both @ drive.signal.weights(self.times, delay) * (gain * drive.sd))
-        return sp.hstack(out, format="csr")
+            out.append(term(BALANCE, drive_block(drive.channel), A @ both @ drive.signal.weights(self.times, delay) * (gain * drive.sd)))
+        return out
 
 
-def still(run: Run, q: np.ndarray) -> States:
-    """The same coordinates at every node, no forces, no noise."""
-    return States(np.repeat(q[:, None], run.K, axis=1), np.zeros((run.structure.nc, run.K)), np.zeros(sum(run.noises)))
+@lru_cache(maxsize=64)
+def _combination(K: int, h: float, active: tuple[bool, ...], soft: tuple[bool, ...], tau: tuple[float, ...]) -> Sparse:
+    """See `Run._combination`; kept, because only unknown damping times change it."""
+    nc, pieces = len(active), []
+    for r in np.flatnonzero(active):
+        at_nodes = sp.csr_matrix((np.ones(K), (np.arange(K), np.arange(K) * nc + r)), shape=(K, nc * K))
+        pieces.append(_implicit_mean(K, h, tau[r]) @ at_nodes if soft[r] else at_nodes)
+    return sp.vstack(pieces, format="csr") if pieces else sp.csr_matrix((0, nc * K))
 
 
-def refined(run: Run, finer: Run, motion: States) -> States:
-    """A motion on a finer mesh: along the tangent between the two nodes around each new one; unmodelled forces likewise."""
-    s = run.structure
-    position = np.clip((finer.times - run.times[0]) / run.h, 0.0, run.K - 1)
-    k = np.minimum(position.astype(np.int64), run.K - 2)
-    part = position - k
-    step = difference(s, motion.q[:, k + 1], motion.q[:, k])
-    q = retract(s, motion.q[:, k], part * step)
-    lam = motion.multipliers[:, k] * (1.0 - part) + motion.multipliers[:, k + 1] * part
-    z, ringing, deviations = run.parts(motion.noise)
-    position = np.clip((finer.times[1:-1] - run.times[1]) / run.h, 0.0, run.inner - 1)
-    force = np.array([np.interp(position, np.arange(run.inner), row) for row in z * run.process_sd()[:, None]]).reshape(len(run.disturbed), finer.inner)
-    noise = np.concatenate([(force / finer.process_sd()[:, None]).T.ravel(), ringing.ravel(), *deviations])
-    middle = np.clip(((finer.times[:-1] + 0.5 * finer.h - run.times[0]) / run.h).astype(np.int64), 0, run.K - 2)
-    return States(q, lam, noise, None if motion.sides is None else motion.sides[:, middle])
+def _implicit_mean(K: int, h: float, tau: float) -> Sparse:
+    """(K, K): the implicit mean at inner nodes, the value itself at both ends."""
+    t = tau / (2.0 * h)
+    inner = sp.diags([0.25 - t, 0.5, 0.25 + t], [0, 1, 2], shape=(K - 2, K))  # type: ignore[arg-type]
+    ends = sp.csr_matrix(([1.0, 1.0], ([0, 1], [0, K - 1])), shape=(2, K))
+    return sp.vstack([ends[:1], inner, ends[1:]], format="csr")
 
 
-def rescaled(run: Run, motion: States, before: np.ndarray) -> States:
-    """The same forces after the standard deviations of the process noise changed from `before`."""
-    z, ringing, deviations = run.parts(motion.noise)
-    return replace(motion, noise=np.concatenate([(z * (before / run.process_sd())[:, None]).T.ravel(), ringing.ravel(), *deviations]))
+def carried(run: Run, to: Run, motion: States) -> States:
+    """A motion on another mesh of the same recording, or with other noise: the same forces in other units."""
+    out = run.layout.carried(motion, to.layout)
+    if motion.sides is None or run.K == to.K:
+        return out
+    middle = np.clip(((to.times[:-1] + 0.5 * to.h - run.times[0]) / run.h).astype(np.int64), 0, run.K - 2)
+    return replace(out, sides=motion.sides[:, middle])

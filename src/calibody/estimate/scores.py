@@ -27,11 +27,11 @@ NOTHING_NEW = 1e-6
 
 def node_of_rows(problem: Problem, count: int) -> np.ndarray:
     """(rows of F,) the node each residual belongs to, runs one after the other; -1 for priors."""
-    samples = sum(run.samples + sum(run.noises) for run in problem.runs)
+    samples = sum(run.samples + run.layout.priors for run in problem.runs)
     out, first = [np.full(count - samples, -1, dtype=np.int64)], 0
     for run in problem.runs:
         near = [np.clip(np.round((d.times - run.times[0]) / run.h), 0, run.K - 1) for d in run.data]
-        near.append(np.clip(np.round(run.when[0][run.quiet :]), 0, run.K - 1))
+        near += [np.clip(np.round(np.repeat(b.when, b.width)), 0, run.K - 1) for b in run.layout.held]
         out += [first + x.astype(np.int64) for x in near]
         first += run.K
     return np.concatenate(out)

@@ -90,7 +90,7 @@ class _Worker:
 
     def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
         found, given, missing = noise.noises(recordings, {})
-        runs = [Steps(self.structure, r, self.h, n) for r, n in zip(recordings, found, strict=True)]
+        runs = [Steps.of(self.structure, r, self.h, n) for r, n in zip(recordings, found, strict=True)]
         problem = Shadow(runs, unknowns, self.kappa, self.engine, self.lifted)
         x = [begin(problem, r, theta) for r in range(len(runs))]
         history: list[Iteration] = []
@@ -177,9 +177,8 @@ def tree_motion(run: Steps, model: Model, sensors: Mapping[tuple[str, str], floa
     if direct:
         return tree, q
     numbers = Numbers.of(tree)
-    mesh = Run(tree, run.recording, run.h, 1.0, run.noise)
-    mesh.active = independent(tree, numbers, resting(tree, rigid))
-    states = first_motion(mesh, rigid, numbers, sensors)
+    mesh = replace(Run.of(tree, run.recording, run.h, run.noise), active=independent(tree, numbers, resting(tree, rigid)))
+    _, states = first_motion(mesh, rigid, numbers, sensors)
     nearest = np.clip(np.round((run.times - mesh.times[0]) / mesh.h).astype(int), 0, mesh.K - 1)
     return tree, states.q[:, nearest]
 

@@ -54,13 +54,14 @@ class States:
     lam: np.ndarray | None
 
 
+@dataclass(frozen=True, eq=False)
 class Steps(Nodes):
     """A recording at the steps of an engine: h is exact, the end is cut."""
 
-    def __init__(self, structure: Structure, recording: Recording, h: float, noise: Noise) -> None:
+    @classmethod
+    def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise) -> Steps:
         count = int(np.floor((recording.end - recording.start) / h + 1e-6)) + 1
-        super().__init__(structure, recording, recording.start + h * np.arange(count), noise)
-        self.h = h
+        return cls(structure, recording, recording.start + h * np.arange(count), h, noise).with_data()
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """The sample nearest to each node, if it is within half a step or half a sampling period."""
@@ -95,7 +96,8 @@ class Steps(Nodes):
 
 class Shadow(Observed[Steps, States]):
     def __init__(self, runs: Sequence[Steps], entries: Sequence[Entry], kappa: float, stepper: Spook, lifted: bool) -> None:
-        super().__init__(runs, entries)
+        super().__init__(tuple(runs), tuple(_cannot_push(e) for e in entries))
+        self.check()
         self.kappa, self.engine, self.lifted = kappa, stepper, lifted
         structure = runs[0].structure
         paths = [p.path for e in entries for p in e.places if p.sensor is None]
@@ -103,10 +105,6 @@ class Shadow(Observed[Steps, States]):
         _check(structure, self.rows, stepper)
         if (force := next((d.channel.path for run in runs for d in run.data if observe.is_force(d.channel)), None)) is not None:
             raise CalibodyError(f'method = "shadow" does not observe forces yet ({force}); use method = "transcription".')
-        for k, e in enumerate(entries):  # the engine's rows cannot push
-            if any(p.path.endswith(".damping") for p in e.places) and self.lower[k] == -np.inf:
-                self.lower[k] = 0.0
-        self.entries = [replace(e, lower=float(low)) for e, low in zip(self.entries, self.lower, strict=True)]
         self.transition = Transition(self.rows, runs[0].h)
         self._last: dict[int, tuple[States, np.ndarray, tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]]] = {}
         self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
@@ -322,6 +320,12 @@ class Shadow(Observed[Steps, States]):
         own, base = self._slopes[k]
         inner = values.base._replace(**{f: getattr(values.base, f) + step * d for f, d in base.items()})
         return values._replace(base=inner, **{f: getattr(values, f) + step * d for f, d in own.items()})
+
+
+def _cannot_push(entry: Entry) -> Entry:
+    """The engine's rows take energy out only: damping is not negative."""
+    damps = any(p.path.endswith(".damping") for p in entry.places)
+    return replace(entry, lower=0.0) if damps and entry.lower == -np.inf else entry
 
 
 LINEAR = ("mass", "damping", "friction", "stribeck", "load_friction", "load_stribeck", "armature", "stiffness", "gain", "bias")

@@ -19,10 +19,11 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.layout import States
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import Predicted, Sensors, predicted, sensor
 from calibody.estimate.robust import REWEIGHTINGS, weights
-from calibody.estimate.run import Run, States, still
+from calibody.estimate.run import Run
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.kinematics import difference, retract
@@ -102,7 +103,7 @@ class Smoothing(AbstractProblem):
         F.append((np.diff(step, axis=1) / self.smooth[:, None]).T.ravel())
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
         Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))
-        C, Cx = np.zeros(0), sp.csr_matrix((0, run.nq))
+        C, Cx = np.zeros(0), sp.csr_matrix((0, s.nv * run.K))
         if run.active.any():
             C, Cx = self._loops(x)
         return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.zeros((sum(map(len, F)), 0)), C, Cx, np.zeros((len(C), 0)), self._when(len(C)))
@@ -114,8 +115,10 @@ class Smoothing(AbstractProblem):
 
     def reweigh(self, x: States) -> None:
         """Weights of the run's samples from their residuals."""
+        new = dict(self.run.weights)
         for d, found in zip(self.data, self._predicted(x), strict=True):
-            self.run.weights[d.channel.path] = weights(found.value - d.y, self.run.noise.measured[d.channel.path])
+            new[d.channel.path] = weights(found.value - d.y, self.run.noise.measured[d.channel.path])
+        self.run = replace(self.run, weights=new)
 
     def _loops(self, x: States) -> tuple[np.ndarray, Sparse]:
         from calibody.mechanics.equations import evaluate
@@ -126,20 +129,20 @@ class Smoothing(AbstractProblem):
         return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
     def move(self, x: States, d: np.ndarray) -> States:
-        return self.run.move(x, np.concatenate([d, np.zeros(self.run.size - self.run.nq)]))
+        return x.changed(nodes=retract(self.run.structure, x.q, d.reshape(self.run.K, -1).T))
 
 
-def first_motion(run: Run, model: Model, numbers: Numbers, sensors: Sensors, robust: bool = False) -> States:
-    """Coordinates of all nodes; multipliers and noise zero. `sensors` have the channels' bias, gain and delay; `robust` weighs outliers down."""
+def first_motion(run: Run, model: Model, numbers: Numbers, sensors: Sensors, robust: bool = False) -> tuple[Run, States]:
+    """The run with the weights of its samples, and coordinates of all nodes; multipliers and noise zero. `sensors` have the channels' bias, gain and delay; `robust` weighs outliers down."""
     spline = Smoothing(run, model, numbers, sensors)
-    states = still(run, resting(run.structure, model)) if observed_directly(run) else walked(run, model, sensors)
+    states = run.still(resting(run.structure, model)) if observed_directly(run) else walked(run, model, sensors)
     solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
     if not robust:
         solution = quickened(spline, solution)
     for _ in range(REWEIGHTINGS if robust else 0):
         spline.reweigh(solution.x)
         solution = minimise(spline, solution.x, np.zeros(0), Settings(iterations=30))
-    return solution.x
+    return spline.run, solution.x
 
 
 def observed_directly(run: Run) -> bool:
@@ -208,7 +211,7 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     where = np.clip(np.searchsorted(picked, np.arange(run.K), side="right") - 1, 0, len(picked) - 2)
     part = (np.arange(run.K) - picked[where]) / (picked[where + 1] - picked[where])
     step = difference(run.structure, found[:, where + 1], found[:, where])
-    return replace(still(run, found[:, 0]), q=retract(run.structure, found[:, where], part * step))
+    return run.still(found[:, 0]).changed(nodes=retract(run.structure, found[:, where], part * step))
 
 
 class _Target:

@@ -17,9 +17,9 @@ from scipy.special import chdtrc
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal
+from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import Suspect
-from calibody.estimate.run import States
 from calibody.estimate.scores import pulls
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
@@ -45,7 +45,7 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
         return ()
     wide = problem.with_entries([*problem.entries, *(e for e, _ in tried)], SHARP)
     at = np.concatenate([theta, [e.initial for e, _ in tried]])
-    lin = wide.linearise(x, at)
+    lin = wide.linearise(x, at, hold_scale=False)
     taken = step(lin, at, wide.lower, wide.upper, 0.0 * at, wide.scale)
     found = []
     results = pulls(wide, lin, taken, len(theta), ~known.at_bound)

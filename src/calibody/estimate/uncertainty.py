@@ -20,10 +20,10 @@ import numpy as np
 from scipy.special import chdtrc  # the chi-square distribution's tail; scipy.stats takes a second to import
 
 from calibody.estimate import identifiability
+from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import Reported, groups, reported
 from calibody.estimate.result import Agreed
-from calibody.estimate.run import States
 from calibody.estimate.unknowns import Entry
 from calibody.solve.condensed import Linearisation, Step, step
 from calibody.solve.threads import one_thread
@@ -64,9 +64,7 @@ class Uncertainty:
 @one_thread
 def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
     """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
-    problem.hold_scale = False
-    lin = problem.linearise(x, theta)
-    problem.hold_scale = True
+    lin = problem.linearise(x, theta, hold_scale=False)
     taken = step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
@@ -138,13 +136,13 @@ def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, fac
 
 def _rows(problem: Problem, count: int) -> list[tuple[int, str | None, slice]]:
     """(run, channel or None for noise, rows of F); the priors come first and belong to no run."""
-    samples = sum(run.samples + sum(run.noises) for run in problem.runs)
+    samples = sum(run.samples + run.layout.priors for run in problem.runs)
     first, out = count - samples, []
     for r, run in enumerate(problem.runs):
         for d in run.data:
             out.append((r, d.channel.path, slice(first, first + len(d.y))))
             first += len(d.y)
-        noise = sum(run.noises)
+        noise = run.layout.priors
         out.append((r, None, slice(first, first + noise)))
         first += noise
     return out
@@ -187,7 +185,7 @@ def flat_top(r: np.ndarray) -> np.ndarray:
 
 def _sandwich(problem: Problem, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
     """`I^-1 (T' Sigma T) I^-1`; channels whose residuals are white keep their own variance."""
-    priors = len(lin.F) - sum(run.samples + sum(run.noises) for run in problem.runs)
+    priors = len(lin.F) - sum(run.samples + run.layout.priors for run in problem.runs)
     middle = T[:priors].T @ T[:priors]
     for r, channel, rows in _rows(problem, len(lin.F)):
         t, e = T[rows], lin.F[rows]

@@ -42,12 +42,12 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     theta = initial_theta(unknowns)
     structure = Structure.build(model, coordinates)
     found, _, _ = noise.noises(recordings, {})
-    problem = Problem([Run(structure, r, r.period, 1.0, n) for r, n in zip(recordings, found, strict=True)], unknowns)
+    problem = Problem.of([Run.of(structure, r, r.period, n) for r, n in zip(recordings, found, strict=True)], unknowns)
     out = {}
     for k, recording in enumerate(recordings):
         run = problem.runs[k]
         start, numbers, sensors = problem.model_of(k, theta)
-        first = as_motion(run, start, numbers, first_motion(run, start, numbers, sensors))
+        first = as_motion(run, start, numbers, first_motion(run, start, numbers, sensors)[1])
         motion, incomplete = _simulated(recording, first, _initial(first), coordinates)
         rms = {c: {"rms": p.rms, "rms_of_signal": float(np.std(p.measured))} for c, p in compared(recording, motion, sensors).items()}
         out[recording.name] = Simulated(motion, rms, incomplete)

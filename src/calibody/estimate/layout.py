@@ -1,0 +1,274 @@
+"""Which unknowns the states of a run have and which equations hold between them, declared block by block.
+
+A block of unknowns says its name, when its instants come (its place in the band of the matrix, in units of nodes), how many numbers each instant has, the weight of a
+prior that holds them to zero (0: none), how a value moves by a tangent and how it is carried over to another layout: to a finer mesh, or to other standard
+deviations. Unknowns are flat in the order of the blocks, in each instant after instant. A block of equations says its name and when each of its rows comes.
+
+Nothing else knows where an unknown stands: derivatives are given block against block (`Term`, `Layout.across`), and what is new to a run (events with times of
+their own, forces on a range of nodes) is one more block here and the terms that it enters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from calibody.mechanics.kinematics import difference, retract
+from calibody.mechanics.structure import Structure
+from calibody.solve.condensed import Sparse
+
+NODES, MULTIPLIERS, PROCESS, RINGING = "nodes", "multipliers", "process", "ringing"
+BALANCE, CONSTRAINTS = "balance", "constraints"
+
+
+def drive_block(channel: str) -> str:
+    """The name of the deviations of a noisy drive."""
+    return f"drive.{channel}"
+
+
+@dataclass(frozen=True, eq=False)
+class Block(ABC):
+    """Unknowns of one kind: `width` numbers at every instant."""
+
+    name: str
+    when: np.ndarray
+    """(instants,) their place in the band, in units of nodes."""
+    width: int
+    prior: float = 0.0
+    """Weight of the residual `prior * value` that holds them to zero; 0: none."""
+
+    @property
+    def size(self) -> int:
+        return len(self.when) * self.width
+
+    @abstractmethod
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """The value displaced by the tangent d (instants, width)."""
+
+    @abstractmethod
+    def carried(self, value: np.ndarray, to: Any) -> np.ndarray:
+        """The same in the block `to` of another layout: a finer mesh, other standard deviations."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coordinates(Block):
+    """Places of the mechanism: the value is (nq, instants), on a manifold; `times` are equidistant."""
+
+    structure: Structure
+    times: np.ndarray
+
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return retract(self.structure, value, d.T)
+
+    def carried(self, value: np.ndarray, to: Coordinates) -> np.ndarray:
+        """Along the tangent between the two nodes around each new one."""
+        if np.array_equal(self.times, to.times):
+            return value
+        k, part = _between(self.times, to.times)
+        step = difference(self.structure, value[:, k + 1], value[:, k])
+        return retract(self.structure, value[:, k], part * step)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Forces(Block):
+    """Forces of some rows at the inner nodes: the value is (all rows, K), zero where it is no unknown."""
+
+    kept: np.ndarray
+    """(all rows,) which are unknown."""
+    times: np.ndarray
+    """Of all nodes."""
+
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        out = value.copy()
+        out[self.kept, 1:-1] += d.T
+        return out
+
+    def carried(self, value: np.ndarray, to: Forces) -> np.ndarray:
+        if np.array_equal(self.times, to.times):
+            return value
+        k, part = _between(self.times, to.times)
+        return value[:, k] * (1.0 - part) + value[:, k + 1] * part
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Amounts(Block):
+    """Plain numbers in units of their own: the value is (instants, width), and what it stands for is `value * unit`."""
+
+    times: np.ndarray
+    unit: np.ndarray
+    """(width,)"""
+
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return value + d
+
+    def carried(self, value: np.ndarray, to: Amounts) -> np.ndarray:
+        if not np.array_equal(self.times, to.times):
+            value = np.stack([np.interp(to.times, self.times, column) for column in value.T], axis=1).reshape(len(to.times), self.width)
+        return value if np.array_equal(self.unit, to.unit) else value * (self.unit / to.unit)
+
+
+def _between(times: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every new instant the node before it, and how far it is on the way to the next (0 to 1)."""
+    position = np.clip((new - times[0]) / (times[-1] - times[0]) * (len(times) - 1), 0.0, len(times) - 1)
+    k = np.minimum(position.astype(np.int64), len(times) - 2)
+    return k, position - k
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Equations of one kind."""
+
+    name: str
+    when: np.ndarray
+    """(rows,) their place in the band."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Part of the derivative of the equations: `values` at (row of `rows`, unknown of `block`), both counted within their block; arrays that broadcast."""
+
+    rows: str
+    block: str
+    row: np.ndarray
+    unknown: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """Values of the unknowns of one run by block."""
+
+    parts: Mapping[str, np.ndarray]
+    sides: np.ndarray | None = None
+    """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
+
+    @property
+    def q(self) -> np.ndarray:
+        """(nq, K) coordinates."""
+        return self.parts[NODES]
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """(nc, K) constraint forces; zero where they are not unknowns."""
+        return self.parts[MULTIPLIERS]
+
+    def changed(self, **parts: np.ndarray) -> States:
+        return States({**self.parts, **parts}, self.sides)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The blocks of unknowns and equations of one run."""
+
+    blocks: tuple[Block, ...]
+    equations: tuple[Rows, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, Block]:
+        return {b.name: b for b in self.blocks}
+
+    @cached_property
+    def place(self) -> dict[str, slice]:
+        """Where the unknowns of each block stand."""
+        ends = np.cumsum([0, *(b.size for b in self.blocks)]).tolist()
+        return {b.name: slice(first, last) for b, first, last in zip(self.blocks, ends[:-1], ends[1:], strict=True)}
+
+    @cached_property
+    def row_place(self) -> dict[str, slice]:
+        """Where the rows of each block of equations stand."""
+        ends = np.cumsum([0, *(len(e.when) for e in self.equations)]).tolist()
+        return {e.name: slice(first, last) for e, first, last in zip(self.equations, ends[:-1], ends[1:], strict=True)}
+
+    @cached_property
+    def size(self) -> int:
+        """Number of unknowns."""
+        return sum(b.size for b in self.blocks)
+
+    @cached_property
+    def rows(self) -> int:
+        """Number of equations."""
+        return sum(len(e.when) for e in self.equations)
+
+    @cached_property
+    def when(self) -> np.ndarray:
+        """(unknowns and equations,) the place of each in the band."""
+        return np.concatenate([*(np.repeat(b.when, b.width) for b in self.blocks), *(e.when for e in self.equations)])
+
+    # -- values ------------------------------------------------------------------------------------------------------------------
+
+    def moved(self, states: States, d: np.ndarray) -> States:
+        """Displaced by a tangent of all unknowns."""
+        parts = {b.name: b.moved(states.parts[b.name], d[self.place[b.name]].reshape(len(b.when), b.width)) for b in self.blocks}
+        return States(parts, states.sides)
+
+    def carried(self, states: States, to: Layout) -> States:
+        """The same unknowns in another layout; the pieces of friction as they are."""
+        return States({b.name: b.carried(states.parts[b.name], to.by_name[b.name]) for b in self.blocks}, states.sides)
+
+    # -- priors ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def held(self) -> tuple[Block, ...]:
+        """Blocks with a prior."""
+        return tuple(b for b in self.blocks if b.prior and b.size)
+
+    @cached_property
+    def priors(self) -> int:
+        """Number of residuals of priors."""
+        return sum(b.size for b in self.held)
+
+    def prior(self, states: States) -> np.ndarray:
+        """Residuals of all priors, `prior * value`."""
+        return np.concatenate([b.prior * states.parts[b.name].ravel() for b in self.held]) if self.held else np.zeros(0)
+
+    @cached_property
+    def prior_matrix(self) -> Sparse:
+        """(priors, size): their derivative."""
+        columns = (
+            np.concatenate([np.arange(self.place[b.name].start, self.place[b.name].stop) for b in self.held]) if self.held else np.zeros(0, dtype=np.int64)
+        )
+        weights = np.concatenate([np.full(b.size, b.prior) for b in self.held]) if self.held else np.zeros(0)
+        return sp.csr_matrix((weights, (np.arange(self.priors), columns)), shape=(self.priors, self.size))
+
+    @cached_property
+    def open(self) -> np.ndarray:
+        """Unknowns without a prior: what the equations have to determine."""
+        return np.concatenate([np.arange(self.place[b.name].start, self.place[b.name].stop) for b in self.blocks if not b.prior])
+
+    # -- derivatives ---------------------------------------------------------------------------------------------------------------
+
+    def member(self, name: str, k: int) -> np.ndarray:
+        """Where number k of a block stands at each of its instants."""
+        block = self.by_name[name]
+        return self.place[name].start + np.arange(len(block.when)) * block.width + k
+
+    def across(self, A: Sparse, name: str) -> Sparse:
+        """(rows, size): a derivative with respect to one block as one with respect to all unknowns."""
+        A = A.tocsr()
+        return sp.csr_matrix((A.data, A.indices + self.place[name].start, A.indptr), shape=(A.shape[0], self.size))
+
+    def across_member(self, A: Sparse, name: str, k: int) -> Sparse:
+        """The same from the derivative (rows, instants) with respect to number k of a block."""
+        A = A.tocsr()
+        return sp.csr_matrix((A.data, self.member(name, k)[A.indices], A.indptr), shape=(A.shape[0], self.size))
+
+    def jacobian(self, terms: Iterable[Term]) -> Sparse:
+        """(rows, size): the derivative of all equations, the sum of its terms."""
+        parts = []
+        for t in terms:
+            row, unknown, values = np.broadcast_arrays(t.row + self.row_place[t.rows].start, t.unknown + self.place[t.block].start, t.values)
+            parts.append((values.ravel(), row.ravel(), unknown.ravel()))
+        data, row, unknown = (np.concatenate([p[k] for p in parts]) for k in range(3))
+        return sp.csr_matrix((data, (row, unknown)), shape=(self.rows, self.size))
+
+
+def term(rows: str, block: str, A: Sparse) -> Term:
+    """From a sparse matrix, rows of one block against unknowns of another."""
+    A = A.tocoo()
+    return Term(rows, block, A.row, A.col, A.data)

@@ -1,0 +1,106 @@
+"""The problem as a value: nothing changes it, it can be sent to another process, and what is computed from it there is the same."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibody as cb
+from calibody.estimate import marginal
+from calibody.estimate.layout import NODES, PROCESS, RINGING, drive_block
+
+
+def swinging(compliance: float = 0.0, seed: int = 0) -> cb.Result:
+    """A pendulum with everything that a run can have as unknowns: multipliers, unmodelled forces, ringing, a noisy drive; friction."""
+    model = cb.Model(
+        "pendulum",
+        bodies=[cb.Body("arm", mass=0.4, com=(0, 0, -0.1), inertia=(0.004, 0.004, 0.004))],
+        joints=[cb.Joint("hinge", "arm", axis=(0, 1, 0), damping=4e-4, friction=2e-3, compliance=compliance)],
+        actuators=[cb.Actuator("motor", "hinge")],
+    )
+    random, times = np.random.default_rng(seed), np.arange(0.0, 1.0, 0.01)
+    drive = cb.Signal(times, 0.3 * np.sin(5.0 * times))
+    motion = cb.simulate(model.replace({"joint.hinge.compliance": 0.0}), 0.9, 0.005, {"joint.hinge.angle": 1.0}, {"actuator.motor": drive})
+    seen = cb.Observation("joint.hinge.angle", motion.time[::2], motion["joint.hinge.angle"][::2] + 1e-3 * random.normal(size=len(motion.time[::2])), 1e-3)
+    run = cb.Recording("run", (seen,), (cb.Drive("actuator.motor", drive, sd=0.01),))
+    return cb.fit(model, run, {"body.arm.inertia.yy": 0.006}, process_noise=0.01, coordinates="free", h=0.01)
+
+
+@pytest.fixture(scope="module")
+def compliant() -> cb.Result:
+    return swinging(1e-5)
+
+
+def test_a_problem_is_a_value(compliant: cb.Result) -> None:
+    problem = compliant.problem
+    run = problem.runs[0]
+    for thing, name in ((problem, "runs"), (problem, "slope"), (run, "active"), (run, "deltas"), (run, "weights"), (run.noise, "density")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, name, None)
+    sharper = problem.sharpened(0.5 * run.deltas)
+    np.testing.assert_array_equal(sharper.runs[0].deltas, 0.5 * problem.runs[0].deltas)
+    assert sharper.runs[0].data is run.data
+
+
+def test_the_likelihood_is_the_same_in_another_process(compliant: cb.Result, tmp_path: Path) -> None:
+    hyper = marginal.Hyper(True, "hinge")
+    log_sd = {hyper: hyper.log_sd(compliant.problem) + 0.3}
+    arguments = compliant.problem, list(compliant.states), compliant.theta, log_sd
+    here = marginal.log_likelihood(*arguments)
+    (tmp_path / "problem").write_bytes(pickle.dumps(arguments))
+    program = (
+        "import pickle, sys; from pathlib import Path; from calibody.estimate.marginal import log_likelihood;"
+        "print(repr(float(log_likelihood(*pickle.loads(Path(sys.argv[1]).read_bytes())))))"
+    )
+    there = subprocess.run([sys.executable, "-c", program, str(tmp_path / "problem")], capture_output=True, text=True, check=True)
+    assert float(there.stdout) == pytest.approx(here, rel=1e-12)
+    again = pickle.loads(pickle.dumps(arguments))
+    assert marginal.log_likelihood(*again) == here
+    assert hyper.log_sd(compliant.problem) == log_sd[hyper] - 0.3  # nothing was changed on the way
+
+
+def test_the_likelihood_has_the_slope_that_its_noise_is_found_by(compliant: cb.Result) -> None:
+    """`dL/d log sd = -sum z^2 + n`, at fixed forces."""
+    problem, x, theta, hyper = compliant.problem, list(compliant.states), compliant.theta, marginal.Hyper(True, "hinge")
+    at = hyper.log_sd(problem)
+    ends = [-marginal.log_likelihood(problem, x, theta, {hyper: at + s}) for s in (0.05, -0.05)]
+    squares, _ = marginal._squares(problem, x, theta, hyper)
+    assert (ends[0] - ends[1]) / 0.1 == pytest.approx(marginal._number(problem, x, theta, hyper) - squares, rel=0.02, abs=0.05)
+
+
+def test_the_layout_says_where_everything_stands(compliant: cb.Result) -> None:
+    run, states = compliant.problem.runs[0], compliant.states[0]
+    layout = run.layout
+    assert [b.name for b in layout.blocks] == [NODES, "multipliers", PROCESS, RINGING, drive_block("actuator.motor")]
+    assert layout.size == sum(b.size for b in layout.blocks) and len(layout.when) == layout.size + layout.rows
+    lin = compliant.problem.linearise([states], compliant.theta)
+    assert lin.Cx.shape == (layout.rows, layout.size) and lin.Fx.shape[1] == layout.size
+    random = np.random.default_rng(0)
+    for block in layout.blocks:  # the derivative along each block by itself
+        d = np.zeros(layout.size)
+        d[layout.place[block.name]] = random.normal(size=block.size)
+        step = 1e-6
+        ends = [compliant.problem.values([run.move(states, sign * step * d)], compliant.theta) for sign in (1.0, -1.0)]
+        for (high, low), matrix in zip(zip(*ends, strict=True), (lin.Fx, lin.Cx), strict=True):
+            found, wanted = (high - low) / (2 * step), matrix @ d
+            np.testing.assert_allclose(found, wanted[len(wanted) - len(found) :], atol=1e-5 * max(1.0, np.abs(wanted).max()), err_msg=block.name)
+
+
+def test_a_motion_is_carried_to_other_noise_and_meshes(compliant: cb.Result) -> None:
+    problem, states = compliant.problem, compliant.states[0]
+    louder = marginal.Hyper(True, "hinge").scaled(problem, 2.0)
+    moved = problem.carried([states], louder)[0]
+    np.testing.assert_allclose(2.0 * moved.parts[PROCESS], states.parts[PROCESS])
+    run = problem.runs[0]
+    finer = replace(type(run).of(run.structure, run.recording, run.h / 2, run.noise), active=run.active, typical=run.typical, deltas=run.deltas)
+    there = problem.carried(problem.sided([states], compliant.theta), replace(problem, runs=(finer,)))[0]
+    np.testing.assert_allclose(there.q[:, ::2], states.q, atol=1e-12)
+    force = there.parts[PROCESS] * finer.process_sd()
+    np.testing.assert_allclose(force[1::2], states.parts[PROCESS] * run.process_sd(), atol=1e-12)
+    assert there.sides is not None and there.sides.shape[1] == finer.K - 1
