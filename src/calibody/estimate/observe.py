@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels, host
 from calibody.mechanics.assembly import Frames, relative_rotation
-from calibody.mechanics.elements import spring
+from calibody.mechanics.elements import wrenches
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
@@ -139,7 +139,7 @@ def multiplier(structure: Structure, channel: channels.Channel) -> tuple[int, fl
         return rows[component], 1.0
     if structure.coordinates == TREE:
         raise CalibodyError(f'The channel "{channel.path}" is no unknown in "tree" coordinates; fit with coordinates = "free", or observe forces of loops.')
-    if not rows or rows[0] >= 3 * len(structure.points):
+    if not rows or channel.name not in [r.connection.owner.removeprefix("joint.") for r in structure.rows["point"]]:
         raise CalibodyError(f'The channel "{channel.path}" cannot be observed yet; observe reaction forces of hinges and balls.')
     return rows[component], -1.0  # the rows of a joint have the parent first
 
@@ -196,7 +196,7 @@ def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Ch
     p = al.point(f.pose(link), local)
     dofs = structure.dofs_above[link]
     assert channel.component is not None
-    reach = np.array(spring.moved(p))[channel.component]  # (6, K)
+    reach = np.array(wrenches.moved(p))[channel.component]  # (6, K)
     return NodeValues(p[channel.component], dofs, np.einsum("tk,tjk->jk", reach, f.T[:, dofs]))
 
 

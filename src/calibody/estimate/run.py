@@ -359,13 +359,13 @@ class Run(Nodes):
 
     def _by_constraints(self, numbers: Numbers, result: Evaluation) -> list[Term]:
         """Of the balance by multipliers, and of the constraint rows."""
-        assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        assert result.acting is not None and result.gradient_rows is not None and result.gradient_columns is not None
         nv, m, place = self.structure.nv, np.arange(self.inner), np.cumsum(self.active) - 1
         keep = self.active[result.gradient_rows]
-        rows, columns, G = place[result.gradient_rows[keep]], result.gradient_columns[keep], result.gradient[keep]
+        rows, columns, acting = place[result.gradient_rows[keep]], result.gradient_columns[keep], result.acting[keep]
         multiplied, ringing = self._softened(numbers.softness[0])
         terms = [
-            Term(BALANCE, MULTIPLIERS, m[None, :] * nv + columns[:, None], m[None, :] * self.kept + rows[:, None], -G[:, 1:-1]),
+            Term(BALANCE, MULTIPLIERS, m[None, :] * nv + columns[:, None], m[None, :] * self.kept + rows[:, None], -acting[:, 1:-1]),
             term(CONSTRAINTS, NODES, self._combination(numbers.softness) @ self.gradient_matrix(result)),
             term(CONSTRAINTS, MULTIPLIERS, multiplied),
         ]

@@ -341,7 +341,11 @@ def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.nd
     """Slopes of the fields that differ: of the values themselves and of those of `base`."""
     out = []
     for a, b in ((high, low), (high.base, low.base)):
-        pairs = [(f, getattr(a, f), getattr(b, f)) for f in a._fields if f not in ("base", "geometry", "scale", "inertia" if a is high.base else "inverse")]
+        pairs = [
+            (f, getattr(a, f), getattr(b, f))
+            for f in a._fields
+            if f not in ("base", "geometry", "scale", "elements", "inertia" if a is high.base else "inverse")
+        ]
         out.append({f: (x - y) / step for f, x, y in pairs if not np.array_equal(x, y)})
     return out[0], out[1]
 

@@ -1,20 +1,22 @@
 """What every element type contributes to the discrete equations: a wrench per link and 6x6 blocks, all elements of a type at once.
 
-Arrays are (components, elements, nodes). Functions named after an element type add to `Sums` and to the `Evaluation`; the formulas are
-in `elements/`, in closed form, one file each.
+Arrays are (components, elements, nodes). The formulas are in `elements/`, in closed form, one file each; here is what is done with a `Measure` of any
+type, and what has no measure: inertia, and the forces on joint coordinates, which in `tree` go into their rows directly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibody.mechanics import kernels
-from calibody.mechanics.elements import ball, bushing, constraint, coordinate, law, spring
+from calibody.mechanics.elements import ball, coordinate, law
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.kinematics import Geometry, poses, twists
-from calibody.mechanics.plan import Plan, plan_of
+from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import LAW, TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES, Sums
@@ -45,6 +47,10 @@ class Frames:
         """The nodes from `first` to before `end`."""
         return Frames(*(x[..., first:end] for x in (self.H, self.T, self.s, self.gradient, self.acts)))
 
+    def poses(self, links: np.ndarray, nodes: slice = slice(None)) -> list[al.Pose]:
+        """Of elements that touch links (elements, links)."""
+        return [self.pose(column, nodes) for column in links.T]
+
 
 def frames(structure: Structure, numbers: Numbers, point: Point) -> Frames:
     return frames_at(structure, numbers, point.q, point.turns)
@@ -65,19 +71,13 @@ def frames_at(structure: Structure, numbers: Numbers, q: np.ndarray, turns: np.n
 def measured(plan: Plan, numbers: Numbers, H: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Joint coordinates between links, their gradients and wrenches (`free`)."""
     count, K = len(plan.rotational), H.shape[3]
-    s, gradient, acts = np.zeros((count, K)), np.zeros((6, count, K)), np.zeros((6, count, K))
-    for mask in (plan.rotational, ~plan.rotational):
-        if not mask.any():
-            continue
-        parent, child = (al.unpack_pose(H[:, :, plan.coordinate_links[mask, k]]) for k in (0, 1))
-        f = numbers.frame[:, mask, None]
-        if mask is plan.rotational:
-            s[mask] = coordinate.hinge_angle(parent, child, f) + turns[mask]
-            g, a = coordinate.hinge_wrenches(parent, child, f)
-            gradient[:, mask], acts[:, mask] = np.stack(g), np.stack(a)
-        else:
-            s[mask] = coordinate.slide_position(parent, child, f)
-            gradient[:, mask] = acts[:, mask] = np.stack(coordinate.slide_wrench(parent, child, f))
+    s, gradient, acts = turns.copy(), np.zeros((6, count, K)), np.zeros((6, count, K))
+    for kind, which in plan.coordinate_kinds:
+        poses_, frame = [al.unpack_pose(H[:, :, links]) for links in plan.coordinate_links[which].T], numbers.frame[:, which, None]
+        s[which] += kind.value(poses_, frame)[0]
+        W = np.stack(kind.wrenches(poses_, frame)[0][0])
+        gradient[: len(W), which] = W
+        acts[: len(W), which] = W if kind.acts is None else np.stack(kind.acts(poses_, frame)[0][0])
     return s + plan.coordinate_reference(numbers)[:, None], gradient, acts
 
 
@@ -143,184 +143,129 @@ def _fill(target: np.ndarray, links: np.ndarray, ww: np.ndarray, wv: np.ndarray,
         target[3 + i, 3 + i, links] += vv
 
 
-def springs(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
-    links = plan.two_body["spring"]
-    if not len(links):
-        return
-    data = numbers.spring[:, :, None]
-    pa, pb = (np.stack(p) for p in spring.points(f.pose(links[:, 0]), f.pose(links[:, 1]), data))
-    d = pa - pb
-    impulse, by_L, by_R = spring.impulse(tuple(d[..., :-1]), tuple(d[..., 1:]), data, point.h)  # type: ignore[arg-type]
-    F, K = np.stack(impulse), (np.array(by_L), np.array(by_R))
-    at = F[..., 1:] + F[..., :-1]  # what node k receives from its two intervals
-    by = [K[0][..., :-1], K[0][..., 1:] + K[1][..., :-1], K[1][..., 1:]]  # its change with d at k-1, k, k+1
-    for row, p, sign in ((0, pa, 1.0), (1, pb, -1.0)):
-        lever = np.array(spring.moved(tuple(p[..., 1:-1])))  # its transpose turns a force at p into a wrench
-        sums.push(links[:, row], sign * np.einsum("item,iem->tem", lever, at))
+@dataclass(frozen=True)
+class Act:
+    """Elements of one measure at all nodes: wrenches of their rows, (rows, arms, 3 or 6, elements, K)."""
+
+    measure: Measure
+    links: np.ndarray
+    data: np.ndarray
+    """(numbers, elements, 1)"""
+    W: np.ndarray
+    """Gradient of the rows."""
+    A: np.ndarray
+    """What forces on the rows act through."""
+
+    @classmethod
+    def of(cls, measure: Measure, links: np.ndarray, data: np.ndarray, poses: list[al.Pose]) -> Act:
+        W = np.array(measure.wrenches(poses, data))
+        return cls(measure, links, data, W, W if measure.acts is None else np.array(measure.acts(poses, data)))
+
+    def rows(self, first: int, wrenches: np.ndarray | None = None) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Element by element and link by link: the first row of the element, the link, and the wrenches (rows, 3 or 6, K) of its rows on it (W, or A)."""
+        for a, arm in enumerate(self.measure.arms):
+            W = (self.W if wrenches is None else wrenches)[:, a]
+            for k, sign in arm:
+                for e, link in enumerate(self.links[:, k].tolist()):
+                    yield first + self.measure.rows * e, link, W[:, :, e] if sign > 0 else -W[:, :, e]
+
+    def add(self, f: Frames, sums: Sums, force: np.ndarray, by: list[np.ndarray] | None = None) -> None:
+        """Forces (rows, elements, M) on the rows at the inner nodes, and their derivatives `by` z at k-1, k, k+1, (rows, rows, elements, M) each."""
+        arms, A = self.measure.arms, self.A[..., 1:-1]
+        sums.push(arms, self.links, np.einsum("catem,cem->atem", A, force))
         if not sums.derivatives:
-            continue
-        sums.block(links[:, row], links[:, row], 1, np.array(constraint.force_turned(tuple(p[..., 1:-1]), tuple(sign * at))))  # type: ignore[arg-type]
-        for offset, nodes in enumerate(NODES):
-            for column, other, other_sign in ((0, pa, 1.0), (1, pb, -1.0)):
-                reach = np.array(spring.moved(tuple(other[..., nodes])))
-                stiff = np.einsum("ijem,jsem->isem", by[offset], reach)
-                sums.block(links[:, row], links[:, column], offset, np.einsum("item,isem->tsem", lever, stiff), sign * other_sign)
+            return
+        for offset, nodes in enumerate(NODES if by is not None else ()):
+            reach = np.einsum("cdem,datem->catem", by[offset], self.W[..., nodes])  # type: ignore[index]
+            pairs = {(i, j): np.einsum("csem,ctem->stem", A[:, i], reach[:, j]) for i in range(len(arms)) for j in range(len(arms))}
+            sums.stiffness(arms, self.links, offset, pairs)
+        turned = self.measure.turned(f.poses(self.links, NODES[1]), self.data, tuple(force))
+        # several elements between the same links are mostly neighbours: sum their blocks before spreading them
+        starts = np.flatnonzero(np.append(True, (np.diff(self.links, axis=0) != 0).any(axis=1)))
+        blocks = {key: np.array(block) for key, block in turned.items()}
+        if len(starts) < len(self.links):
+            blocks = {key: np.add.reduceat(block, starts, axis=2) for key, block in blocks.items()}
+        sums.spread(arms, self.links[starts], 1, blocks)
 
 
-def bushings(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
-    links = plan.two_body["bushing"]
-    if not len(links):
-        return
-    a, b = links[:, 0], links[:, 1]
-    data = numbers.bushing[:, :, None]
-    frame_a, frame_b = bushing.frames(f.pose(a), f.pose(b), data)
-    d = np.stack(bushing.displacement(frame_a, frame_b))
-    impulse, by_L, by_R = bushing.impulse(tuple(d[..., :-1]), tuple(d[..., 1:]), data, point.h)
-    t = np.stack(impulse)
-    at = t[..., 1:] + t[..., :-1]
-    A = np.array(bushing.rows(frame_a, frame_b, tuple(d)))  # (6 coordinates, 6, elements, K)
-    wrench = np.einsum("ctem,cem->tem", A[..., 1:-1], at)
-    sums.push(b, wrench)
-    sums.push(a, -wrench)
-    if not sums.derivatives:
-        return
-    K = np.array(by_L)[..., 0], np.array(by_R)[..., 0]
-    for offset, (nodes, stiff) in enumerate(zip(NODES, (K[0], K[0] + K[1], K[1]), strict=True)):
-        reach = np.einsum("cde,dsem->csem", stiff, A[..., nodes])
-        sums.relative(a, b, offset, np.einsum("ctem,csem->tsem", A[..., 1:-1], reach))
-
-    def inner(frame: bushing.Frame) -> bushing.Frame:
-        return tuple(x[..., 1:-1] for x in frame[0]), tuple(tuple(x[..., 1:-1] for x in row) for row in frame[1])  # type: ignore[return-value]
-
-    by_b, by_a = (np.array(x) for x in bushing.turned(inner(frame_a), inner(frame_b), tuple(d[..., 1:-1]), tuple(at)))
-    sums.opposite(b, a, b, 1, by_b)
-    sums.opposite(b, a, a, 1, by_a)
+def forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
+    """Forces between links."""
+    for group in plan.forces:
+        measure, data, poses_ = group.type.measure, numbers.elements[group.name][:, :, None], f.poses(group.touches)
+        z = np.stack(measure.value(poses_, data))
+        F, *K = group.type.impulse(tuple(z[..., :-1]), tuple(z[..., 1:]), data, point.h)
+        L, R = (np.broadcast_to(k, (*np.shape(k)[:3], z.shape[-1] - 1)) for k in map(np.array, K))
+        by = [L[..., :-1], L[..., 1:] + R[..., :-1], R[..., 1:]]  # what node k receives from its two intervals, by z at k-1, k, k+1
+        force = np.stack(F)
+        Act.of(measure, group.touches, data, poses_).add(f, sums, force[..., 1:] + force[..., :-1], by)
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------------------
 
 
 class Gradient:
-    """Collects G entry by entry: a row's wrenches on two links times the twists of the dofs above them."""
+    """Collects G entry by entry, wrenches on links times the twists of the dofs above them; and what the multipliers act through, where it is not G."""
 
     def __init__(self, plan: Plan, f: Frames, out: Evaluation) -> None:
         self.plan, self.T = plan, f.T
         out.gradient_rows, out.gradient_columns, self.index = plan.gradient_index
-        self.values = out.gradient = np.zeros((len(out.gradient_rows), f.H.shape[3]))
+        out.gradient = np.zeros((len(out.gradient_rows), f.H.shape[3]))
+        self.targets = [out.gradient]
+        if plan.multipliers_apart:
+            out.apart = np.zeros_like(out.gradient)
+            self.targets.append(out.apart)
 
-    def add(self, row: int, link: int, wrenches: np.ndarray) -> None:
-        """Rows `row`, `row` + 1, ...: wrenches (rows, 6, K) on one link."""
+    def add(self, row: int, link: int, *wrenches: np.ndarray) -> None:
+        """Rows `row`, `row` + 1, ...: wrenches (rows, 3 or 6, K) on one link, of the gradient and of the multipliers."""
         dofs = self.plan.structure.dofs_above[link]
         if len(dofs):
-            values = np.einsum("rtk,tjk->rjk", wrenches, self.T[:, dofs])
-            for r in range(len(wrenches)):
-                self.values[self.index[row + r, dofs]] += values[r]
+            for target, wrench in zip(self.targets, wrenches, strict=False):
+                values = np.einsum("rtk,tjk->rjk", wrench, self.T[: wrench.shape[1], dofs])
+                for r, value in enumerate(values):
+                    target[self.index[row + r, dofs]] += value
 
     def add_dof(self, row: int, dof: int, value: np.ndarray) -> None:
-        self.values[self.index[row, dof]] += value
+        for target in self.targets:
+            target[self.index[row, dof]] += value
 
 
 def constraints(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums, out: Evaluation) -> None:
-    """Values of g at all nodes, G, and the constraint forces `-h G' lambda` at the inner nodes."""
+    """Values of g at all nodes, G, and the constraint forces `-h A' lambda` on links at the inner nodes (those on coordinates: `joint_forces`)."""
     gradient = Gradient(plan, f, out) if sums.derivatives else None
-    force = -point.h * point.multipliers
-    _points(plan, numbers, f, force, sums, out, gradient)
-    _perpendiculars(plan, numbers, f, force, sums, out, gradient)
-    _inlines(plan, numbers, f, force, sums, out, gradient)
-    _couplings(plan, numbers, f, out, gradient)
+    for group in plan.constraints:
+        if isinstance(group.type, CoordinateConstraint):
+            _between_coordinates(plan, group, numbers, f, out, gradient)
+        else:
+            _between_links(group, numbers, -point.h * point.multipliers[group.rows, 1:-1], f, sums, out, gradient)
 
 
-def _points(plan: Plan, numbers: Numbers, f: Frames, force: np.ndarray, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
-    a, b, row = plan.rows_by_kind["point"]
-    if not len(a):
-        return
-    Ha, Hb, data = f.pose(a), f.pose(b), numbers.point[:, :, None]
-    count = 3 * len(a)
-    out.constraint[row : row + count] = np.stack(constraint.point_value(Ha, Hb, data)).swapaxes(0, 1).reshape(count, -1)
-    rows = np.array(constraint.point_rows(Ha, Hb, data))  # (3, 12, elements, K)
-    pull = force[row : row + count].reshape(len(a), 3, -1).swapaxes(0, 1)
-    wrench = np.einsum("rtek,rek->tek", rows[..., 1:-1], pull[..., 1:-1])
-    sums.push(a, wrench[:6])
-    sums.push(b, wrench[6:])
+def constraint_acts(plan: Plan, numbers: Numbers, f: Frames) -> list[tuple[Group, Act]]:
+    """The constraints between links."""
+    groups = [g for g in plan.constraints if not isinstance(g.type, CoordinateConstraint)]
+    return [(g, Act.of(g.type.measure, g.touches, numbers.elements[g.name][:, :, None], f.poses(g.touches))) for g in groups]
+
+
+def _between_links(group: Group, numbers: Numbers, force: np.ndarray, f: Frames, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
+    measure, links, data, poses_ = group.type.measure, group.touches, numbers.elements[group.name][:, :, None], f.poses(group.touches)
+    out.constraint[group.rows] = np.stack(measure.value(poses_, data)).swapaxes(0, 1).reshape(len(links) * measure.rows, -1)
+    act = Act.of(measure, links, data, poses_)
+    act.add(f, sums, force.reshape(len(links), measure.rows, -1).swapaxes(0, 1))
     if gradient is not None:
-        for e in range(len(a)):
-            gradient.add(row + 3 * e, a[e], rows[:, :6, e])
-            gradient.add(row + 3 * e, b[e], rows[:, 6:, e])
-        inner_a, inner_b = f.pose(a, NODES[1]), f.pose(b, NODES[1])
-        on_a, on_b = constraint.point_turned(inner_a, inner_b, data, pull[..., 1:-1])
-        sums.block(a, a, 1, np.array(on_a))
-        sums.block(b, b, 1, np.array(on_b))
+        for (row, link, W), (_, _, A) in zip(act.rows(group.row), act.rows(group.row, act.A), strict=True):
+            gradient.add(row, link, W, A)
 
 
-def _perpendiculars(plan: Plan, numbers: Numbers, f: Frames, force: np.ndarray, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
-    a, b, row = plan.rows_by_kind["perpendicular"]
-    if not len(a):
+def _between_coordinates(plan: Plan, group: Group, numbers: Numbers, f: Frames, out: Evaluation, gradient: Gradient | None) -> None:
+    out.constraint[group.rows], slopes, _ = group.type.value([f.s[c] for c in group.touches.T], numbers.elements[group.name][:, :, None])
+    if gradient is None:
         return
-    Ha, Hb, data = f.pose(a), f.pose(b), numbers.perpendicular[:, :, None]
-    out.constraint[row : row + len(a)] = constraint.perpendicular_value(Ha, Hb, data)
-    torque = np.stack(constraint.perpendicular_row(Ha, Hb, data))
-    pull = force[row : row + len(a)]
-    for e in range(len(a)):
-        sums.wrench[:3, a[e]] += torque[:, e, 1:-1] * pull[e, 1:-1]
-        sums.wrench[:3, b[e]] -= torque[:, e, 1:-1] * pull[e, 1:-1]
-    if gradient is not None:
-        rows = np.concatenate([torque, np.zeros_like(torque)])
-        for e in range(len(a)):
-            gradient.add(row + e, a[e], rows[None, :, e])
-            gradient.add(row + e, b[e], -rows[None, :, e])
-        # the rows of one joint are neighbours: sum their blocks before spreading them
-        starts = np.flatnonzero(np.append(True, (np.diff(a) != 0) | (np.diff(b) != 0)))
-        turned = constraint.perpendicular_turned(f.pose(a, NODES[1]), f.pose(b, NODES[1]), data, pull[:, 1:-1])
-        by_a, by_b = (np.add.reduceat(np.array(x), starts, axis=2) for x in turned)
-        sums.opposite(a[starts], b[starts], a[starts], 1, by_a)
-        sums.opposite(a[starts], b[starts], b[starts], 1, by_b)
-
-
-def _inlines(plan: Plan, numbers: Numbers, f: Frames, force: np.ndarray, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
-    a, b, row = plan.rows_by_kind["inline"]
-    if not len(a):
-        return
-    Ha, Hb, data = f.pose(a), f.pose(b), numbers.inline[:, :, None]
-    out.constraint[row : row + len(a)] = constraint.inline_value(Ha, Hb, data)
-    on_b = np.stack(constraint.inline_row(Ha, Hb, data))
-    pull = force[row : row + len(a), 1:-1]
-    sums.push(b, on_b[..., 1:-1] * pull)
-    sums.push(a, -on_b[..., 1:-1] * pull)
-    if gradient is not None:
-        for e in range(len(a)):
-            gradient.add(row + e, b[e], on_b[None, :, e])
-            gradient.add(row + e, a[e], -on_b[None, :, e])
-        p, d = al.point(f.pose(b, NODES[1]), tuple(data[6:])), al.direction(f.pose(a, NODES[1]), tuple(data[3:6]))  # type: ignore[arg-type]
-        by_point, by_direction = constraint.line_wrench_turned(p, d, pull)
-        sums.opposite(b, a, b, 1, np.array(by_point))
-        sums.opposite(b, a, a, 1, np.array(by_direction))
-
-
-def polynomial(c: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Value, first and second derivative of c0 + c1 x + ... + c4 x^4."""
-    value = c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * c[4])))
-    first = c[1] + x * (2 * c[2] + x * (3 * c[3] + x * 4 * c[4]))
-    second = 2 * c[2] + x * (6 * c[3] + x * 12 * c[4])
-    return value, first, second
-
-
-def _couplings(plan: Plan, numbers: Numbers, f: Frames, out: Evaluation, gradient: Gradient | None) -> None:
-    s = plan.structure
-    first_row = s.nc - len(s.couplings)
-    for k, (c1, c2) in enumerate(plan.couplings):
-        data = numbers.coupling[:, k]
-        x = f.s[c2] - data[6] if c2 >= 0 else np.zeros(f.s.shape[1])
-        value, slope, _ = polynomial(data, x)
-        out.constraint[first_row + k] = f.s[c1] - data[5] - value
-        for c, weight in ((c1, np.ones_like(x)), (c2, -slope)):
-            if c < 0 or gradient is None:
-                continue
-            if s.coordinates == TREE:
-                gradient.add_dof(first_row + k, int(plan.coordinate_dof[c]), weight)
+    for coordinates, slope in zip(group.touches.T, slopes, strict=True):
+        for e, c in enumerate(coordinates.tolist()):
+            if plan.structure.coordinates == TREE:
+                gradient.add_dof(group.row + e, int(plan.coordinate_dof[c]), slope[e])
             else:
-                parent, child = plan.coordinate_links[c]
-                gradient.add(first_row + k, child, (f.gradient[:, c] * weight)[None])
-                gradient.add(first_row + k, parent, -(f.gradient[:, c] * weight)[None])
+                for link, weight in zip(plan.coordinate_links[c], (-slope[e], slope[e]), strict=True):
+                    gradient.add(group.row + e, link, (f.gradient[:, c] * weight)[None], (f.acts[:, c] * weight)[None])
 
 
 # -- joint forces --------------------------------------------------------------------------------------------------------------------
@@ -359,7 +304,7 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
     left, right = law.ends(t, rho, armature, point.h)
     LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, armature, point.h)
     scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]])
-    _coupling_forces(plan, numbers, point, f, scalar)
+    _constraint_forces(plan, numbers, point, f, scalar)
     if sums.derivatives and len(plan.actuator_coordinate):
         gains = numbers.actuator[0] * numbers.actuator[1]
         out.control = np.repeat(-0.5 * point.h * gains[:, None], point.control.shape[1], axis=1)
@@ -371,21 +316,25 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
     if plan.structure.coordinates == TREE:
         out.direct = (scalar, balls)
         return
-    _scalar_on_links(plan, numbers, f, sums, scalar)
-    for k, (value, by) in enumerate(balls):
-        _ball_on_links(plan, f, sums, k, value, by)
+    for kind, which in plan.coordinate_kinds:
+        links, data = plan.coordinate_links[which], numbers.frame[:, which, None]
+        act = Act(kind, links, data, f.gradient[None, None, :, which], f.acts[None, None, :, which])
+        act.add(f, sums, scalar.value[None, which], [b[None, None, which] for b in scalar.by])
+    if balls:
+        act = Act.of(coordinate.BALL, plan.ball_links, np.zeros((0, len(balls), 1)), f.poses(plan.ball_links))
+        act.add(f, sums, np.stack([value for value, _ in balls], axis=1), [np.stack(b, axis=2) for b in zip(*(by for _, by in balls), strict=True)])
 
 
-def _coupling_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, scalar: JointForces) -> None:
-    s = plan.structure
-    first_row = s.nc - len(s.couplings)
-    for k, (c1, c2) in enumerate(plan.couplings):
-        force = -point.h * point.multipliers[first_row + k, 1:-1]
-        scalar.value[c1] += force
-        if c2 >= 0:
-            _, slope, curvature = polynomial(numbers.coupling[:, k], f.s[c2, 1:-1] - numbers.coupling[6, k])
-            scalar.value[c2] -= slope * force
-            scalar.by[1][c2] -= curvature * force
+def _constraint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, scalar: JointForces) -> None:
+    """What constraints between coordinates exert on them."""
+    for group in plan.constraints:
+        if not isinstance(group.type, CoordinateConstraint):
+            continue
+        force = -point.h * point.multipliers[group.rows, 1:-1]
+        _, slopes, curvatures = group.type.value([f.s[c, 1:-1] for c in group.touches.T], numbers.elements[group.name][:, :, None])
+        for coordinates, slope, curvature in zip(group.touches.T, slopes, curvatures, strict=True):
+            np.add.at(scalar.value, coordinates, slope * force)
+            np.add.at(scalar.by[1], coordinates, curvature * force)
 
 
 def relative_rotation(plan: Plan, numbers: Numbers, f: Frames, k: int) -> al.Matrix:
@@ -427,48 +376,6 @@ def acting(plan: Plan, f: Frames, velocity: int) -> tuple[np.ndarray, np.ndarray
         wrench = np.concatenate([f.H[:, axis, child], np.zeros((3, f.H.shape[3]))])
     ends = [(s.dofs_above[link], sign) for link, sign in ((child, 1.0), (parent, -1.0)) if len(s.dofs_above[link])]
     return np.concatenate([dofs for dofs, _ in ends]), np.concatenate([sign * np.einsum("tk,tjk->jk", wrench, f.T[:, dofs]) for dofs, sign in ends])
-
-
-def _scalar_on_links(plan: Plan, numbers: Numbers, f: Frames, sums: Sums, scalar: JointForces) -> None:
-    """`free`: each coordinate's force as a wrench on the child and its opposite on the parent."""
-    parent, child = plan.coordinate_links[:, 0], plan.coordinate_links[:, 1]
-    acts = f.acts[..., 1:-1]
-    sums.push(child, acts * scalar.value)
-    sums.push(parent, -acts * scalar.value)
-    if not sums.derivatives:
-        return
-    for offset, nodes in enumerate(NODES):
-        sums.relative(parent, child, offset, (acts * scalar.by[offset])[:, None] * f.gradient[None, ..., nodes])
-    for mask in (plan.rotational, ~plan.rotational):
-        p, c, force = parent[mask], child[mask], scalar.value[mask]
-        if not len(p):
-            continue
-        frame = numbers.frame[:, mask, None]
-        Hp, Hc = f.pose(p, NODES[1]), f.pose(c, NODES[1])
-        if mask is plan.rotational:
-            sums.opposite(c, p, p, 1, np.array(coordinate.hinge_turned(Hp, frame, force)))
-        else:
-            by_child, by_parent = (np.array(x) for x in coordinate.slide_turned(Hp, Hc, frame, force))
-            sums.opposite(c, p, c, 1, by_child)
-            sums.opposite(c, p, p, 1, by_parent)
-
-
-def _ball_on_links(plan: Plan, f: Frames, sums: Sums, k: int, value: np.ndarray, by: list[np.ndarray]) -> None:
-    """`free`: torque `R_child t` on the child and its opposite on the parent."""
-    parent, child = plan.ball_links[k : k + 1, 0], plan.ball_links[k : k + 1, 1]
-    R = f.H[:, :3, child[0]]
-    torque = np.einsum("ijk,jk->ik", R[..., 1:-1], value)
-    sums.wrench[:3, child[0]] += torque
-    sums.wrench[:3, parent[0]] -= torque
-    if not sums.derivatives:
-        return
-    for offset, nodes in enumerate(NODES):
-        inner = np.einsum("abk,jbk->ajk", by[offset], R[..., nodes])
-        sums.relative(parent, child, offset, np.einsum("iak,ajk->ijk", R[..., 1:-1], inner)[:, :, None])
-    x, y, z = torque
-    zero = np.zeros_like(x)
-    turned = np.array([[zero, z, -y], [-z, zero, x], [y, -x, zero]])  # w x torque
-    sums.opposite(child, parent, child, 1, turned[:, :, None])
 
 
 def add_tree_forces(plan: Plan, out: Evaluation) -> None:

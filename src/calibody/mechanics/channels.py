@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.errors import CalibodyError, nearest
+from calibody.mechanics.elements import CONSTRAINTS
 from calibody.model import Model
-from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE
+from calibody.model.elements import BALL, FREE, HINGE, SLIDE
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -87,8 +88,8 @@ def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], s
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)
     for loop in model.loops:
-        scalar = loop.kind == COUPLING
-        put("loop", loop.name, "force", SCALAR if scalar else XYZ, model.joint(loop.joint1).units["f"] if scalar else "N")
+        first = next(t for t in CONSTRAINTS if loop.kind in t.holds)
+        put("loop", loop.name, "force", XYZ if first.rows == 3 else SCALAR, first.unit_of(loop, model))
     for actuator in model.actuators:
         put("actuator", actuator.name, "", SCALAR, "unit of control")
         put("actuator", actuator.name, "force", SCALAR, model.joint(actuator.joint).units["f"])

@@ -17,7 +17,7 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics import host
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import body as body_element, bushing, law, spring
+from calibody.mechanics.elements import body as body_element, law
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure, refuse_load_friction
@@ -72,31 +72,19 @@ def link_motion(structure: Structure, T: np.ndarray, v: np.ndarray, a: np.ndarra
 
 
 def natural_forces(structure: Structure, numbers: Numbers, H: np.ndarray, twist: np.ndarray) -> np.ndarray:
-    """(6, n + 1) wrenches of point springs and bushings on the links."""
-    plan = plan_of(structure)
+    """(6, n + 1) wrenches of forces between links."""
     out = np.zeros((6, structure.n + 1))
     tiny = 1e-7  # a difference over this time turns the rates into a displacement; the forces are linear in the rates
-    ahead, behind = (_moved(H, twist, s * tiny) for s in (0.5, -0.5))
-    for e, (a, b) in enumerate(plan.two_body["spring"]):
-        data = numbers.spring[:, e]
-        d = []
-        for poses in (behind, ahead):
-            pa, pb = spring.points(al.unpack_pose(poses[:, :, a]), al.unpack_pose(poses[:, :, b]), data)
-            d.append(al.sub(pa, pb))
-        impulse, _, _ = spring.impulse(d[0], d[1], data, tiny)
-        f = -2.0 / tiny * np.array(impulse)
-        pa, pb = (np.array(p) for p in spring.points(al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b]), data))
-        out[:, a] += [*np.cross(pa, f), *f]
-        out[:, b] -= [*np.cross(pb, f), *f]
-    for e, (a, b) in enumerate(plan.two_body["bushing"]):
-        data = numbers.bushing[:, e]
-        d = [bushing.displacement(*bushing.frames(al.unpack_pose(p[:, :, a]), al.unpack_pose(p[:, :, b]), data)) for p in (behind, ahead)]
-        impulse, _, _ = bushing.impulse(d[0], d[1], data, tiny)
-        frames = bushing.frames(al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b]), data)
-        middle = bushing.displacement(*frames)
-        wrench = -2.0 / tiny * np.array(bushing.rows(*frames, middle)).T @ np.array(impulse)
-        out[:, b] += wrench
-        out[:, a] -= wrench
+    poses = [_moved(H, twist, time) for time in (-0.5 * tiny, 0.5 * tiny, 0.0)]
+    for group in plan_of(structure).forces:
+        kind = group.type
+        for links, data in zip(group.touches, numbers.elements[group.name].T, strict=True):
+            behind, ahead, now = ([al.unpack_pose(p[:, :, link]) for link in links] for p in poses)
+            impulse, _, _ = kind.impulse(kind.measure.value(behind, data), kind.measure.value(ahead, data), data, tiny)
+            wrenches = np.einsum("c,cat->at", -2.0 / tiny * np.array(impulse), np.array(kind.measure.wrenches(now, data)))
+            for arm, wrench in zip(kind.measure.arms, wrenches, strict=True):
+                for k, sign in arm:
+                    out[:, links[k]] += sign * wrench
     return out
 
 

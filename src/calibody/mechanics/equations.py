@@ -15,7 +15,7 @@ the wrenches on link l and `t_j` the twist of dof j, everything below is composi
 so a tree of any shape costs (pairs of related dofs) x (nodes), and nothing is unrolled or differentiated through the tree.
 
 Work is in three tiers: `Plan` (index arrays) once per structure; `kinematics` once per point; wrenches and blocks per evaluation.
-Rows and columns are dofs; values are struct-of-arrays `(pairs, nodes)` with the pairs listed in `Plan.rows`, `Plan.columns`.
+Rows and columns are dofs; values are struct-of-arrays `(pairs, nodes)` with the pairs listed in `Plan.pairs`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def chunks(structure: Structure, K: int) -> list[tuple[int, int]]:
 
 
 # What an evaluation consists of, and how many fewer columns than nodes it has.
-_ARRAYS = {"residual": 2, "constraint": 0, "minus": 2, "zero": 2, "plus": 2, "gradient": 0, "control": 1}
+_ARRAYS = {"residual": 2, "constraint": 0, "minus": 2, "zero": 2, "plus": 2, "gradient": 0, "apart": 0, "control": 1}
 
 
 def _space(part: Evaluation, K: int) -> Evaluation:
@@ -113,8 +113,7 @@ def contributions(plan: Plan, numbers: Numbers, point: Point, f: Frames, derivat
     sums = Sums(plan, K - 2, derivatives)
     out = Evaluation(np.zeros((s.nv, K - 2)), np.zeros((s.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
-    assembly.springs(plan, numbers, point, f, sums)
-    assembly.bushings(plan, numbers, point, f, sums)
+    assembly.forces(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     assembly.joint_forces(plan, numbers, point, f, sums, out)
     return sums, out

@@ -22,9 +22,9 @@ from calibody.mechanics.elements import law
 from calibody.mechanics.equations import chunks, contributions, cut, evaluate
 from calibody.mechanics.geometry import Shift, shift_of
 from calibody.mechanics.plan import Plan, plan_of
-from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.point import Point
 from calibody.mechanics.structure import ACTUATOR, LAW, TREE, Numbers, Structure
-from calibody.mechanics.sums import Sums, along, composite
+from calibody.mechanics.sums import along, composite
 from calibody.model import Model
 from calibody.model.paths import Place, resolve
 from calibody.spatial.inertia import pseudo_inertia_tangent
@@ -211,9 +211,8 @@ class _Columns:
 
     @cached_property
     def _held(self) -> set[int]:
-        """Links that springs, bushings or loops act on."""
-        rows = (*self.structure.points, *self.structure.perpendiculars, *self.structure.inlines)
-        return {link for row in rows for link in (row.link_a, row.link_b)} | {int(link) for pairs in self.plan.two_body.values() for link in pairs.ravel()}
+        """Links that elements act on."""
+        return {int(link) for group in self.plan.between_links for link in group.touches.ravel()}
 
     def shifted(self, shifts: Sequence[Shift]) -> tuple[np.ndarray, np.ndarray]:
         """Columns (shifts, nv, K - 2) and (shifts, nc, K), piece by piece of the nodes."""
@@ -228,27 +227,14 @@ class _Columns:
             sums, _ = contributions(self.plan, self.numbers, point, f, True)
             moved = [(x.unit, *x.twists(s, f.H)) for x in shifts]
             residual[:, :, first : end - 2] = along(self.plan, f.T, sums, moved)
-            if s.nc:
+            for group, act in assembly.constraint_acts(self.plan, self.numbers, f):
                 for k, (x, (_, _, link)) in enumerate(zip(shifts, moved, strict=True)):
-                    constraint[k, :, first:end] = self._constraints_along(point, f, x, link)
+                    for row, on, wrench in act.rows(group.row):
+                        if x.moves(s, on):
+                            constraint[k, row : row + len(wrench), first:end] += np.einsum("rtk,tk->rk", wrench, link[: wrench.shape[1]])
 
         list(kernels.workers().map(fill, chunks(s, K)))
         return residual, constraint
-
-    def _constraints_along(self, point: Point, f: Frames, shift: Shift, link: np.ndarray) -> np.ndarray:
-        """Constraints are products of at most two poses: a central difference along a straight line is exact, whatever its length."""
-        s = self.structure
-        carried = slice(shift.unit, int(s.unit_end[shift.unit]))
-        change = np.cross(link[:3, None, None], f.H[:, :, carried], axis=0)
-        change[:, 3] += link[3:, None]
-        ends = []
-        for sign in (0.5, -0.5):
-            H = f.H.copy()
-            H[:, :, carried] += sign * change
-            out = Evaluation(np.zeros((s.nv, H.shape[3] - 2)), np.zeros((s.nc, H.shape[3])), *self.plan.pairs)
-            assembly.constraints(self.plan, self.numbers, point, replace(f, H=H), Sums(self.plan, H.shape[3] - 2, False), out)
-            ends.append(out.constraint)
-        return ends[0] - ends[1]
 
     # -- differences ---------------------------------------------------------------------------------------------------------------
 

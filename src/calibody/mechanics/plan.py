@@ -4,10 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from calibody.mechanics.structure import FREE, TREE, Numbers, Row, Structure
+from calibody.mechanics.elements import CONSTRAINTS, FORCES, coordinate
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure
+from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
+
+
+@dataclass(frozen=True)
+class Group:
+    """All elements of one type, at least one."""
+
+    type: Any
+    """`Constraint`, `CoordinateConstraint` or `Force`."""
+    touches: np.ndarray
+    """(elements, links, or coordinates)"""
+    row: int = -1
+    """First constraint row."""
+
+    @property
+    def name(self) -> str:
+        return self.type.name
+
+    @property
+    def rows(self) -> slice:
+        """Its constraint rows."""
+        return slice(self.row, self.row + self.type.rows * len(self.touches))
 
 
 @dataclass(frozen=True)
@@ -18,7 +43,7 @@ class Plan:
 
     def prepare(self) -> None:
         """Make the index arrays now, before several threads ask for them."""
-        _ = self.pairs, self.gradient_index, self.couplings, self.cross_index, self.moving, self.rows_by_kind
+        _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.constraints, self.coordinate_kinds
         if self.structure.coordinates != TREE:
             _ = self.blocks
 
@@ -29,13 +54,37 @@ class Plan:
         return np.array([i for i, u in enumerate(s.units) if u.last and len(s.dofs_above[i])], dtype=np.int64)
 
     @cached_property
-    def two_body(self) -> dict[str, np.ndarray]:
-        link = self.structure.body_link
-        model = self.structure.model
-        return {
-            "spring": np.array([(link[e.body1], link[e.body2]) for e in model.springs], dtype=np.int64).reshape(-1, 2),
-            "bushing": np.array([(link[e.body1], link[e.body2]) for e in model.bushings], dtype=np.int64).reshape(-1, 2),
-        }
+    def forces(self) -> tuple[Group, ...]:
+        """Force elements by type."""
+        s = self.structure
+        groups = ((t, [[s.body_link[b] for b in t.bodies(e)] for e in s.model.tables[t.name].values()]) for t in FORCES)
+        return tuple(Group(t, np.array(links, dtype=np.int64)) for t, links in groups if links)
+
+    @cached_property
+    def constraints(self) -> tuple[Group, ...]:
+        """Constraint elements by type."""
+        out, row = [], 0
+        for t in CONSTRAINTS:
+            if rows := self.structure.rows[t.name]:
+                out.append(Group(t, np.array([r.touches for r in rows], dtype=np.int64), row))
+                row = out[-1].rows.stop
+        return tuple(out)
+
+    @property
+    def between_links(self) -> tuple[Group, ...]:
+        return tuple(g for g in (*self.forces, *self.constraints) if not isinstance(g.type, CoordinateConstraint))
+
+    @cached_property
+    def multipliers_apart(self) -> bool:
+        """Whether some multipliers act through something else than the gradient of their row."""
+        measured = self.structure.coordinates != TREE and len(self.coordinate_dof) > 0
+        return any(measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints)
+
+    @cached_property
+    def coordinate_kinds(self) -> tuple[tuple[Measure, np.ndarray], ...]:
+        """How scalar coordinates are measured between links: (measure, the coordinates it is for)."""
+        kinds = ((coordinate.HINGE, np.flatnonzero(self.rotational)), (coordinate.SLIDE, np.flatnonzero(~self.rotational)))
+        return tuple((kind, which) for kind, which in kinds if len(which))
 
     @cached_property
     def coordinate_links(self) -> np.ndarray:
@@ -69,13 +118,6 @@ class Plan:
     def actuator_coordinate(self) -> np.ndarray:
         return np.array([self.structure.coordinate_index[a.joint] for a in self.structure.model.actuators], dtype=np.int64)
 
-    @cached_property
-    def couplings(self) -> np.ndarray:
-        """(couplings, 2) scalar coordinates; the second is -1 where there is none."""
-        s, loops = self.structure, {f"loop.{lp.name}": lp for lp in self.structure.model.loops}
-        pairs = [(s.coordinate_index[loops[r.owner].joint1], s.coordinate_index[loops[r.owner].joint2] if loops[r.owner].joint2 else -1) for r in s.couplings]
-        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
     # -- pairs -------------------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -94,10 +136,11 @@ class Plan:
     def cross_links(self) -> set[tuple[int, int]]:
         """Pairs of different moving links between which some element has blocks."""
         s = self.structure
-        pairs = [tuple(p) for e in self.two_body.values() for p in e] + [(r.link_a, r.link_b) for r in s.perpendiculars + s.inlines]
+        touched = [links for g in self.between_links if not g.type.measure.apart for links in g.touches]
         if s.coordinates != TREE:
-            pairs += [tuple(p) for p in self.coordinate_links] + [tuple(p) for p in self.ball_links]
-        return {(int(a), int(b)) for a, b in pairs if len(s.dofs_above[a]) and len(s.dofs_above[b])}
+            touched += [*self.coordinate_links, *self.ball_links]
+        pairs = (pair for links in touched for pair in combinations(links.tolist(), 2))
+        return {(a, b) for a, b in pairs if a != b and len(s.dofs_above[a]) and len(s.dofs_above[b])}
 
     @cached_property
     def cross(self) -> tuple[tuple[int, int], ...]:
@@ -153,42 +196,29 @@ class Plan:
         return rows[order], columns[order]
 
     @cached_property
-    def rows_by_kind(self) -> dict[str, tuple[np.ndarray, np.ndarray, int]]:
-        """For points, perpendiculars, inlines: links a, links b, first constraint row."""
-        s = self.structure
-        out, row = {}, 0
-        for kind, rows, width in (("point", s.points, 3), ("perpendicular", s.perpendiculars, 1), ("inline", s.inlines, 1)):
-            out[kind] = (_links(rows, "link_a"), _links(rows, "link_b"), row)
-            row += width * len(rows)
-        return out
-
-    @cached_property
     def gradient_index(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(row, dof) of every entry of G, and (nc, nv) -> entry."""
         s = self.structure
         related = np.zeros((s.nc, s.nv), dtype=bool)
-        row = 0
-        for rows, width in ((s.points, 3), (s.perpendiculars, 1), (s.inlines, 1)):
-            for r in rows:
-                related[row : row + width, s.dofs_above[r.link_a]] = True
-                related[row : row + width, s.dofs_above[r.link_b]] = True
-                row += width
-        for c1, c2 in self.couplings:
-            for c in (c1, c2):
-                if c >= 0:
-                    dofs = [self.coordinate_dof[c]] if s.coordinates == TREE else np.concatenate([s.dofs_above[x] for x in self.coordinate_links[c]])
-                    related[row, dofs] = True
-            row += 1
+        for group in self.constraints:
+            for e, touched in enumerate(group.touches):
+                row = group.row + group.type.rows * e
+                related[row : row + group.type.rows, self.dofs_touched(group, touched)] = True
         rows, columns = np.nonzero(related)
         index = np.full((s.nc, s.nv), -1, dtype=np.int64)
         index[rows, columns] = np.arange(len(rows))
         return rows, columns, index
 
+    def dofs_touched(self, group: Group, touched: np.ndarray) -> np.ndarray:
+        """The degrees of freedom that an element's links (or coordinates) move with."""
+        s = self.structure
+        if isinstance(group.type, CoordinateConstraint):
+            if s.coordinates == TREE:
+                return self.coordinate_dof[touched]
+            touched = self.coordinate_links[touched].ravel()
+        return np.concatenate([s.dofs_above[link] for link in touched])
+
 
 @lru_cache(maxsize=64)
 def plan_of(structure: Structure) -> Plan:
     return Plan(structure)
-
-
-def _links(rows: tuple[Row, ...], name: str) -> np.ndarray:
-    return np.array([getattr(r, name) for r in rows], dtype=np.int64)

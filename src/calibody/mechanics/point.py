@@ -54,11 +54,18 @@ class Evaluation:
     gradient_rows: np.ndarray | None = None
     gradient_columns: np.ndarray | None = None
     gradient: np.ndarray | None = None
-    """(entries, K) values of G; dr_k/dlambda_k = -h G_k'."""
+    """(entries, K) values of G."""
+    apart: np.ndarray | None = None
+    """(entries, K) what the multipliers act through, where it is not G."""
     control: np.ndarray | None = None
     """(actuators, K - 1): d(force on the actuator's coordinate at either node of the interval)/du."""
     direct: Any = None
     """Joint forces on their way into the rows of a tree; None afterwards."""
+
+    @property
+    def acting(self) -> np.ndarray | None:
+        """(entries, K): dr_k/dlambda_k = -h acting_k'."""
+        return self.gradient if self.apart is None else self.apart
 
     def dense(self, node: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The three blocks of one inner node as (nv, nv) matrices."""
@@ -72,7 +79,14 @@ class Evaluation:
         return out[0], out[1], out[2]
 
     def dense_gradient(self, node: int) -> np.ndarray:
-        G = np.zeros((self.constraint.shape[0], self.residual.shape[0]))
-        assert self.gradient is not None and self.gradient_rows is not None and self.gradient_columns is not None
-        G[self.gradient_rows, self.gradient_columns] = self.gradient[:, node]
-        return G
+        return self._dense_rows(self.gradient, node)
+
+    def dense_acting(self, node: int) -> np.ndarray:
+        """(nc, nv): what the multipliers act through."""
+        return self._dense_rows(self.acting, node)
+
+    def _dense_rows(self, values: np.ndarray | None, node: int) -> np.ndarray:
+        out = np.zeros((self.constraint.shape[0], self.residual.shape[0]))
+        assert values is not None and self.gradient_rows is not None and self.gradient_columns is not None
+        out[self.gradient_rows, self.gradient_columns] = values[:, node]
+        return out

@@ -12,16 +12,15 @@ the force `G'lam`. Of rows whose force does not turn (points, directions, hinges
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibody.mechanics.assembly import Frames, polynomial
-from calibody.mechanics.elements import constraint, coordinate
-from calibody.mechanics.plan import plan_of
+from calibody.mechanics.assembly import Frames
+from calibody.mechanics.elements import coordinate
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure
+from calibody.mechanics.plan import Group, plan_of
 from calibody.mechanics.structure import Numbers, Structure
-from calibody.spatial import algebra as al
 
 
 @dataclass(frozen=True)
@@ -66,28 +65,45 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Wrench:
-    """One row: its value (K,), its links, the wrenches on them (2, 6, K), and `B`: for pairs of links the upper left corner of 6x6, (r, c, K)."""
+    """One row: its value (K,), its links, the wrenches on them (links, 6, K), and `B`: for pairs of links the upper left corner of 6x6, (r, c, K)."""
 
     value: np.ndarray
-    links: tuple[int, int]
+    links: list[int]
     on: np.ndarray
     by: dict[tuple[int, int], np.ndarray]
 
 
 def constraint_rows(structure: Structure, numbers: Numbers, f: Frames, centres: np.ndarray) -> Rows:
     """G of all constraint rows; `centres` (3, links, K) are the centres of mass of all links."""
-    return _rows(structure, [*_points(structure, numbers, f), *_perpendiculars(structure, numbers, f), *_inlines(structure, numbers, f)], centres, f, numbers)
+    parts = []
+    for group in plan_of(structure).constraints:
+        if isinstance(group.type, CoordinateConstraint):
+            parts.append(_between_coordinates(structure, group, numbers, f, centres))
+        else:
+            data = numbers.elements[group.name]
+            parts.append(_rows(structure, [w for e, links in enumerate(group.touches) for w in _wrenches(group.type.measure, links, data[:, e], f)], centres))
+    return _joined(structure, f, parts)
 
 
 def axis_rows(structure: Structure, numbers: Numbers, f: Frames, centres: np.ndarray) -> Rows:
     """N: the scalar coordinates (forces act through the parent's axis), then three rows for every ball (in the child's axes)."""
-    return _rows(structure, [*_coordinates(structure, numbers, f), *_balls(structure, f)], centres, f, None)
+    balls = [w for links in plan_of(structure).ball_links for w in _wrenches(coordinate.BALL, links, np.zeros(0), f)]
+    return _joined(structure, f, [_rows(structure, [*_coordinates(structure, numbers, f, f.acts), *balls], centres)])
 
 
-def _rows(structure: Structure, wrenches: list[_Wrench], centres: np.ndarray, f: Frames, coupled: Numbers | None) -> Rows:
-    K, couplings = f.H.shape[3], len(structure.couplings) if coupled is not None else 0
-    value = np.zeros((K, len(wrenches) + couplings))
-    first = np.zeros((K, len(wrenches) + couplings, structure.nv))
+def _joined(structure: Structure, f: Frames, parts: list[Rows]) -> Rows:
+    K, second, row = f.H.shape[3], [], 0
+    for part in parts:
+        second += [replace(t, row=t.row + row) for t in part.second]
+        row += part.value.shape[1]
+    value, first = [np.zeros((K, 0)), *(p.value for p in parts)], [np.zeros((K, 0, structure.nv)), *(p.first for p in parts)]
+    return Rows(np.concatenate(value, axis=1), np.concatenate(first, axis=1), tuple(second))
+
+
+def _rows(structure: Structure, wrenches: list[_Wrench], centres: np.ndarray) -> Rows:
+    K = centres.shape[2]
+    value = np.zeros((K, len(wrenches)))
+    first = np.zeros((K, len(wrenches), structure.nv))
     second: list[Turned] = []
     for r, w in enumerate(wrenches):
         value[:, r] = w.value
@@ -100,8 +116,7 @@ def _rows(structure: Structure, wrenches: list[_Wrench], centres: np.ndarray, f:
         for (k, m), block in w.by.items():
             if len(own[k]) and len(own[m]):
                 second += _turned(r, own[k], own[m], block, w.on[k, 3:] if k == m else None, centres[:, w.links[k]], centres[:, w.links[m]])
-    rows = Rows(value, first, tuple(second))
-    return _with_couplings(structure, coupled, rows, f, centres) if couplings and coupled is not None else rows
+    return Rows(value, first, tuple(second))
 
 
 def _turned(r: int, on: np.ndarray, by: np.ndarray, block: np.ndarray, force: np.ndarray | None, x: np.ndarray, y: np.ndarray) -> list[Turned]:
@@ -119,21 +134,17 @@ def _turned(r: int, on: np.ndarray, by: np.ndarray, block: np.ndarray, force: np
     return [Turned(r, slice(int(on[0]), int(on[0]) + 6), slice(int(by[0]), int(by[0]) + 6), whole)]
 
 
-def _with_couplings(structure: Structure, numbers: Numbers, rows: Rows, f: Frames, centres: np.ndarray) -> Rows:
-    """`s_1 - p(s_2)`: combinations of the rows of two coordinates (the polynomial's curvature is left out of the second derivative)."""
-    plan, count = plan_of(structure), len(structure.couplings)
-    axes = axis_rows(structure, numbers, f, centres)
-    gradient = _rows(structure, _coordinates(structure, numbers, f, f.gradient), centres, f, None).first
-    value, first, second = rows.value, rows.first, list(rows.second)
-    for k, (c1, c2) in enumerate(plan.couplings):
-        x = f.s[c2] - numbers.coupling[6, k] if c2 >= 0 else np.zeros(f.s.shape[1])
-        level, slope, _ = polynomial(numbers.coupling[:, k], x)
-        row = first.shape[1] - count + k
-        value[:, row] = f.s[c1] - numbers.coupling[5, k] - level
-        first[:, row] = gradient[:, c1] - (slope[:, None] * gradient[:, c2] if c2 >= 0 else 0.0)
-        second += [replace(t, row=row) for t in axes.second if t.row == c1]
-        second += [replace(t, row=row, block=-slope[:, None, None] * t.block) for t in axes.second if t.row == c2]
-    return Rows(value, first, tuple(second))
+def _between_coordinates(structure: Structure, group: Group, numbers: Numbers, f: Frames, centres: np.ndarray) -> Rows:
+    """Combinations of the rows of coordinates (the curvature of z(s) is left out of the second derivative)."""
+    axes = _rows(structure, _coordinates(structure, numbers, f, f.acts), centres)
+    gradient = _rows(structure, _coordinates(structure, numbers, f, f.gradient), centres).first
+    value, slopes, _ = group.type.value([f.s[c] for c in group.touches.T], numbers.elements[group.name][:, :, None])
+    first, second = np.zeros((f.H.shape[3], len(group.touches), structure.nv)), []
+    for coordinates, slope in zip(group.touches.T, slopes, strict=True):
+        for row, c in enumerate(coordinates):
+            first[:, row] += slope[row][:, None] * gradient[:, c]
+            second += [replace(t, row=row, block=slope[row][:, None, None] * t.block) for t in axes.second if t.row == c]
+    return Rows(value.T, first, tuple(second))
 
 
 def _to_twist(x: np.ndarray) -> np.ndarray:
@@ -155,75 +166,26 @@ def _broadcast(block: tuple, K: int) -> np.ndarray:
     return np.array([[np.broadcast_to(x, (K,)) for x in row] for row in block])
 
 
-def _pairs(structure: Structure, f: Frames, kind: str, data: np.ndarray) -> Iterator[tuple[tuple[int, int], al.Pose, al.Pose, np.ndarray]]:
-    """Of all constraint elements of a kind: their links, the poses of these, and their numbers."""
-    a, b, _ = plan_of(structure).rows_by_kind[kind]
-    for e, links in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
-        yield links, f.pose(links[0]), f.pose(links[1]), data[:, e]
-
-
-def _points(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    out, K = [], f.H.shape[3]
-    for links, Ha, Hb, data in _pairs(structure, f, "point", numbers.point):
-        rows, value = _broadcast(constraint.point_rows(Ha, Hb, data), K).reshape(3, 2, 6, K), constraint.point_value(Ha, Hb, data)
-        for i in range(3):
-            by = {(k, k): _broadcast(turned, K) for k, turned in enumerate(constraint.point_turned(Ha, Hb, data, np.eye(3)[i]))}
-            out.append(_Wrench(value[i], links, rows[i], by))
+def _wrenches(measure: Measure, links: np.ndarray, data: np.ndarray, f: Frames) -> list[_Wrench]:
+    """The rows of one element."""
+    poses, K = [f.pose(link) for link in links], f.H.shape[3]
+    value, acts = measure.value(poses, data), (measure.acts or measure.wrenches)(poses, data)
+    out = []
+    for r in range(measure.rows):
+        on, by = np.zeros((len(links), 6, K)), {}
+        for arm, wrench in zip(measure.arms, acts[r], strict=True):
+            for k, sign in arm:
+                on[k, : len(wrench)] += sign * _broadcast((wrench,), K)[0]
+        for (a, m), block in measure.turned(poses, data, np.eye(measure.rows)[r]).items():
+            for k, sign in measure.arms[a]:
+                by[k, m] = sign * _broadcast(block, K)
+        out.append(_Wrench(value[r], links.tolist(), on, by))
     return out
 
 
-def _perpendiculars(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    out, K = [], f.H.shape[3]
-    for links, Ha, Hb, data in _pairs(structure, f, "perpendicular", numbers.perpendicular):
-        on, by = np.zeros((2, 6, K)), {}
-        torque = np.stack(constraint.perpendicular_row(Ha, Hb, data))
-        on[0, :3], on[1, :3] = torque, -torque
-        for m, turned in enumerate(constraint.perpendicular_turned(Ha, Hb, data, 1.0)):
-            block = _broadcast(turned, K)
-            by[0, m], by[1, m] = block, -block
-        out.append(_Wrench(constraint.perpendicular_value(Ha, Hb, data), links, on, by))
-    return out
-
-
-def _inlines(structure: Structure, numbers: Numbers, f: Frames) -> list[_Wrench]:
-    out, K = [], f.H.shape[3]
-    for links, Ha, Hb, data in _pairs(structure, f, "inline", numbers.inline):
-        wrench = np.stack(constraint.inline_row(Ha, Hb, data))
-        point, direction = al.point(Hb, tuple(data[6:])), al.direction(Ha, tuple(data[3:6]))  # type: ignore[arg-type]
-        by_point, by_direction = constraint.line_wrench_turned(point, direction, 1.0)
-        out.append(_between(constraint.inline_value(Ha, Hb, data), links, wrench, _broadcast(by_direction, K), _broadcast(by_point, K)))
-    return out
-
-
-def _between(value: np.ndarray, links: tuple[int, int], wrench: np.ndarray, by_first: np.ndarray, by_second: np.ndarray) -> _Wrench:
-    """A wrench on the second link, its opposite on the first, and its change (upper left corners of 6x6) with the twists of both."""
-    by = {}
-    for m, block in enumerate((by_first, by_second)):
-        if block.size:
-            by[1, m], by[0, m] = block, -block
-    return _Wrench(value, links, np.stack([-wrench, wrench]), by)
-
-
-def _coordinates(structure: Structure, numbers: Numbers, f: Frames, wrenches: np.ndarray | None = None) -> list[_Wrench]:
+def _coordinates(structure: Structure, numbers: Numbers, f: Frames, wrenches: np.ndarray) -> list[_Wrench]:
+    """The rows of the scalar coordinates, acting through the given wrenches (6, coordinates, K) on the child."""
     plan = plan_of(structure)
-    out, K = [], f.H.shape[3]
-    for c, (parent, child) in enumerate(plan.coordinate_links):
-        frame = numbers.frame[:, c]
-        Hp, Hc = f.pose(parent), f.pose(child)
-        if plan.rotational[c]:
-            by_child, by_parent = np.zeros((0, 0, K)), _broadcast(coordinate.hinge_turned(Hp, frame, 1.0), K)[:3, :3]
-        else:
-            by_child, by_parent = (_broadcast(x, K) for x in coordinate.slide_turned(Hp, Hc, frame, 1.0))
-        out.append(_between(f.s[c], (int(parent), int(child)), (f.acts if wrenches is None else wrenches)[:, c], by_parent, by_child))
-    return out
-
-
-def _balls(structure: Structure, f: Frames) -> list[_Wrench]:
-    out, K = [], f.H.shape[3]
-    for parent, child in plan_of(structure).ball_links:
-        for i in range(3):
-            torque = f.H[:, i, child]
-            wrench = np.concatenate([torque, np.zeros((3, K))])
-            turned = -cross(torque.T).transpose(1, 2, 0)  # w x torque
-            out.append(_between(np.zeros(K), (int(parent), int(child)), wrench, np.zeros((0, 0, K)), turned))
-    return out
+    kinds = {c: kind for kind, which in plan.coordinate_kinds for c in which}
+    rows = [_wrenches(kinds[c], links, numbers.frame[:, c], f)[0] for c, links in enumerate(plan.coordinate_links)]
+    return [replace(w, value=f.s[c], on=np.stack([-wrenches[:, c], wrenches[:, c]])) for c, w in enumerate(rows)]

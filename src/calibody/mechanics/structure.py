@@ -9,7 +9,9 @@ others are massless frames between several joints of one body. Link n (one past 
 
 - `tree`: the units of the model, depth first, so that the degrees of freedom below any unit are a contiguous range.
 - `free`: the same links, each a unit of its own with six degrees of freedom and the world as parent; the joints become constraint
-  rows (`Point`, `Perpendicular`, `Inline`). Links that hang rigidly on the world stay fixed.
+  rows. Links that hang rigidly on the world stay fixed.
+
+What holds links together, cut joints and loops, are *connections*; the constraint types (`elements`) say which of their elements a connection consists of.
 
 So both are one mechanics: `free` is the tree in which every joint has been cut. Elements act on links and never know which it is.
 """
@@ -18,16 +20,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from calibody.errors import ModelError, SimulationError
+from calibody.mechanics.elements import CONSTRAINTS, FORCES
+from calibody.mechanics.elements.base import CoordinateConstraint, Ends
 from calibody.model import Body, Joint, Model
-from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
+from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
 from calibody.spatial import algebra as al
 from calibody.spatial.inertia import pseudo_inertia, ten_of
 
-FIXED = "fixed"
 TREE = "tree"
 AUTO = "auto"
 COORDINATES = (AUTO, TREE, FREE)
@@ -74,28 +78,36 @@ class BallCoordinate:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One constraint element: which kind of rows, between which links, and whose it is."""
+class Connection:
+    """A cut joint, a rigid attachment (in `free`) or a loop."""
 
     owner: str
-    link_a: int
-    link_b: int
-    index: int = 0
-    """Which of several rows of the owner (for `Perpendicular` and `Inline`)."""
+    kind: str
+    bodies: tuple[int, int]
+    """The links it joins."""
+    unit: int
+    """Of a cut joint or attachment; -1 for loops."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One element of a constraint type."""
+
+    connection: Connection
+    touches: tuple[int, ...]
+    """Links, or scalar coordinates (`CoordinateConstraint`)."""
+    which: Any
+    """Tells apart several elements of a type in one connection."""
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Topology: indices only, no numbers (hashed by identity, so that what is derived from it is derived once)."""
+    """A model's topology: indices (the model is kept for names; hashed by identity, so that what is derived from it is derived once)."""
 
     model: Model
     coordinates: str
     tree_units: tuple[Unit, ...]
     units: tuple[Unit, ...]
-    points: tuple[Row, ...]
-    perpendiculars: tuple[Row, ...]
-    inlines: tuple[Row, ...]
-    couplings: tuple[Row, ...]
 
     @classmethod
     def build(cls, model: Model, coordinates: str = AUTO) -> Structure:
@@ -106,21 +118,7 @@ class Structure:
         if coordinates == TREE and (soft := [j.name for j in model.joints if j.soft]):
             raise ModelError(f'joint.{soft[0]} is compliant, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
         tree_units = _tree_units(model)
-        link = {u.body.name: i for i, u in enumerate(tree_units) if u.last} | {WORLD: len(tree_units)}
-        static = _static(tree_units)
-        units = tree_units if coordinates == TREE else _free_units(tree_units, static)
-        points, perpendiculars, inlines = _joint_rows(tree_units, static) if coordinates == FREE else ([], [], [])
-        couplings: list[Row] = []
-        for loop in model.loops:
-            owner = f"loop.{loop.name}"
-            if loop.kind == COUPLING:
-                couplings.append(Row(owner, 0, 0))
-                continue
-            a, b = link[loop.body1], link[loop.body2]
-            points.append(Row(owner, a, b))
-            if loop.kind == WELD:
-                perpendiculars += [Row(owner, a, b, i) for i in range(3)]
-        return cls(model, coordinates, tree_units, units, tuple(points), tuple(perpendiculars), tuple(inlines), tuple(couplings))
+        return cls(model, coordinates, tree_units, tree_units if coordinates == TREE else _free_units(tree_units))
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 
@@ -154,21 +152,45 @@ class Structure:
     def nv(self) -> int:
         return int(self.v_start[-1])
 
-    @property
+    # -- constraints -----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def connections(self) -> tuple[Connection, ...]:
+        """Joints and attachments that `free` has cut, then loops."""
+        out, n = [], len(self.tree_units)
+        for i, (unit, fixed) in enumerate(zip(self.tree_units, _static(self.tree_units), strict=True)):
+            if self.coordinates == FREE and not fixed:
+                owner = f"joint.{unit.joint.name}" if unit.joint is not None else f"body.{unit.body.name}"
+                out.append(Connection(owner, unit.kind, (unit.parent if unit.parent >= 0 else n, i), i))
+        link = self.body_link
+        return (*out, *(Connection(f"loop.{lp.name}", lp.kind, (link[lp.body1], link[lp.body2]), -1) for lp in self.model.loops))
+
+    @cached_property
+    def rows(self) -> dict[str, tuple[Row, ...]]:
+        """The elements of every constraint type, by its name."""
+        return {t.name: tuple(Row(c, self._touched(t, c), which) for c in self.connections for which in t.holds.get(c.kind, ())) for t in CONSTRAINTS}
+
+    def _touched(self, constraint: Any, connection: Connection) -> tuple[int, ...]:
+        if not isinstance(constraint, CoordinateConstraint):
+            return connection.bodies
+        loop = self.model.tables["loop"][connection.owner.removeprefix("loop.")]
+        return tuple(self.coordinate_index[joint] for joint in constraint.joints(loop))
+
+    @cached_property
     def nc(self) -> int:
-        """Number of constraint rows, in the order points (3 each), perpendiculars, inlines, couplings."""
-        return 3 * len(self.points) + len(self.perpendiculars) + len(self.inlines) + len(self.couplings)
+        """Number of constraint rows, type by type in the order of `CONSTRAINTS`, the rows of one element together."""
+        return len(self.row_owners)
 
     @cached_property
     def row_owners(self) -> tuple[str, ...]:
-        return (*(p.owner for p in self.points for _ in range(3)), *(r.owner for r in (*self.perpendiculars, *self.inlines, *self.couplings)))
+        return tuple(r.connection.owner for t in CONSTRAINTS for r in self.rows[t.name] for _ in range(t.rows))
 
     @cached_property
     def row_angular(self) -> tuple[bool, ...]:
         """Whether a constraint row holds a direction (its multiplier is a torque) or a place (a force); couplings go by their first joint."""
         loops = {f"loop.{lp.name}": lp for lp in self.model.loops}
-        coupled = [self.model.joint(loops[r.owner].joint1).kind == HINGE for r in self.couplings]
-        return (*[False] * (3 * len(self.points)), *[True] * len(self.perpendiculars), *[False] * len(self.inlines), *coupled)
+        units = [(t.unit_of(loops.get(r.connection.owner), self.model), t.rows) for t in CONSTRAINTS for r in self.rows[t.name]]  # type: ignore[arg-type]
+        return tuple(unit == "N m" for unit, rows in units for _ in range(rows))
 
     # -- tree ------------------------------------------------------------------------------------------------------------------
 
@@ -314,24 +336,8 @@ def _static(units: tuple[Unit, ...]) -> list[bool]:
     return static
 
 
-def _free_units(units: tuple[Unit, ...], static: list[bool]) -> tuple[Unit, ...]:
-    return tuple(u if s else replace(u, kind=FREE, parent=-1) for u, s in zip(units, static, strict=True))
-
-
-def _joint_rows(units: tuple[Unit, ...], static: list[bool]) -> tuple[list[Row], list[Row], list[Row]]:
-    """The rows that hold the joints together in `free`: hinge 3 + 2, slide 2 + 3, ball 3, fixed 3 + 3, free none."""
-    points, perpendiculars, inlines = [], [], []
-    for i, unit in enumerate(units):
-        if static[i] or unit.kind == FREE:
-            continue
-        parent = unit.parent if unit.parent >= 0 else len(units)
-        owner = f"joint.{unit.joint.name}" if unit.joint is not None else f"body.{unit.body.name}"
-        if unit.kind != SLIDE:
-            points.append(Row(owner, parent, i))
-        else:
-            inlines += [Row(owner, parent, i, k) for k in range(2)]
-        perpendiculars += [Row(owner, parent, i, k) for k in range({HINGE: 2, SLIDE: 3, BALL: 0, FIXED: 3}[unit.kind])]
-    return points, perpendiculars, inlines
+def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    return tuple(u if s else replace(u, kind=FREE, parent=-1) for u, s in zip(units, _static(units), strict=True))
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------------------------
@@ -364,20 +370,10 @@ class Numbers:
     """(4, number of ball coordinates): quaternion at which the spring is relaxed."""
     actuator: np.ndarray
     """(5, number of actuators), rows as in `ACTUATOR`."""
-    point: np.ndarray
-    """(6, number of points): the point in link a and in link b."""
-    perpendicular: np.ndarray
-    """(6, ...): the direction in link a and in link b."""
-    inline: np.ndarray
-    """(9, ...): the point and direction in link a, the point in link b."""
-    coupling: np.ndarray
-    """(7, ...): five coefficients and the two references."""
+    elements: dict[str, np.ndarray]
+    """(numbers, elements) of every constraint and force type, by its name."""
     softness: np.ndarray
     """(2, nc): compliance and relaxation time of every constraint row."""
-    spring: np.ndarray
-    """(9, springs): two points, stiffness, damping, rest length."""
-    bushing: np.ndarray
-    """(96, bushings): two points, two orientations (3x3), stiffness and damping (6x6)."""
     frame: np.ndarray
     """(18, scalar coordinates): for `free`, the axes x, y, z of the parent's side and the axis x, anchor of the child's side, and the anchor
     of the parent's side: px py pz | cx | ca | pa."""
@@ -404,15 +400,11 @@ class Numbers:
                 reference[i] = joint.reference
             if unit.last and not static[i]:
                 inertia[:, i] = ten_of(pseudo_inertia(body.mass, body.com, body.inertia))
-        perpendicular, inline, point = _row_numbers(structure, model, placement, axis, anchor)
         return cls(
             placement, axis, anchor, reference, inertia, model.gravity,
             *_law_numbers(structure, model),
             np.array([[getattr(a, f) for a in model.actuators] for f in ACTUATOR]).reshape(len(ACTUATOR), -1),
-            point, perpendicular, inline, _coupling_numbers(structure, model), _softness(structure, model),
-            np.array([[*s.point1, *s.point2, s.stiffness, s.damping, s.rest_length] for s in model.springs]).reshape(-1, 9).T,
-            np.array([[*b.point1, *b.point2, *_rotation(b.orientation1).ravel(), *_rotation(b.orientation2).ravel(), *b.stiffness, *b.damping]
-                      for b in model.bushings]).reshape(-1, 96).T,
+            _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model),
             _frames(structure, placement, axis, anchor),
         )  # fmt: skip
 
@@ -447,46 +439,26 @@ def _law_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.nda
     return law, ball_law, reference
 
 
-def _row_numbers(structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Local points and directions of every constraint row."""
-    unit_of = {(f"joint.{u.joint.name}" if u.joint is not None else f"body.{u.body.name}"): i for i, u in enumerate(structure.tree_units)}
+def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> dict[str, np.ndarray]:
     loops = {f"loop.{lp.name}": lp for lp in model.loops}
-    point, perpendicular, inline = np.zeros((6, len(structure.points))), np.zeros((6, len(structure.perpendiculars))), np.zeros((9, len(structure.inlines)))
-    for k, row in enumerate(structure.points):
-        if row.owner in loops:
-            point[:, k] = [*loops[row.owner].anchor1, *loops[row.owner].anchor2]
+    ends: dict[str, Ends] = {}
+    for c in structure.connections:
+        if (loop := loops.get(c.owner)) is not None:
+            sides = (np.array(loop.anchor1), _rotation(loop.orientation1), np.array(loop.anchor2), _rotation(loop.orientation2))
         else:
-            i = unit_of[row.owner]
-            point[:, k] = [*(placement[:, :3, i] @ anchor[:, i] + placement[:, 3, i]), *anchor[:, i]]
-    cyclic = ((0, 1), (1, 2), (2, 0))  # x_a . y_b = y_a . z_b = z_a . x_b = 0: two frames are parallel
-    for k, row in enumerate(structure.perpendiculars):
-        if row.owner in loops:
-            loop = loops[row.owner]
-            a, b = _rotation(loop.orientation1), _rotation(loop.orientation2)
-        else:
-            i = unit_of[row.owner]
-            b = basis(axis[:, i])
-            a = placement[:, :3, i] @ b
-        first, second = cyclic[row.index]
-        if row.owner not in loops and structure.tree_units[unit_of[row.owner]].kind == HINGE:
-            first, second = 2, row.index  # the parent's axis is perpendicular to the child's x and y
-        perpendicular[:, k] = [*a[:, first], *b[:, second]]
-    for k, row in enumerate(structure.inlines):
-        i = unit_of[row.owner]
-        b = placement[:, :3, i] @ basis(axis[:, i])
-        inline[:, k] = [*(placement[:, :3, i] @ anchor[:, i] + placement[:, 3, i]), *b[:, row.index], *anchor[:, i]]
-    return perpendicular, inline, point
+            R, own, point = placement[:, :3, c.unit], basis(axis[:, c.unit]), anchor[:, c.unit]
+            sides = (R @ point + placement[:, 3, c.unit], R @ own, point, own)
+        ends[c.owner] = Ends(*sides, loop, model)
+    return {t.name: _table([t.numbers(ends[r.connection.owner], r.which) for r in structure.rows[t.name]]) for t in CONSTRAINTS}
 
 
-def _coupling_numbers(structure: Structure, model: Model) -> np.ndarray:
-    loops = {f"loop.{lp.name}": lp for lp in model.loops}
-    out = np.zeros((7, len(structure.couplings)))
-    for k, row in enumerate(structure.couplings):
-        loop = loops[row.owner]
-        coefficients = loop.polynomial if loop.joint2 else (loop.polynomial[0], 0.0, 0.0, 0.0, 0.0)
-        references = (model.joint(loop.joint1).reference, model.joint(loop.joint2).reference if loop.joint2 else 0.0)
-        out[:, k] = [*coefficients, *references]
-    return out
+def _force_numbers(model: Model) -> dict[str, np.ndarray]:
+    return {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
+
+
+def _table(elements: list[Any]) -> np.ndarray:
+    """(numbers, elements)"""
+    return np.array(elements, dtype=float).T if elements else np.zeros((0, 0))
 
 
 def _softness(structure: Structure, model: Model) -> np.ndarray:

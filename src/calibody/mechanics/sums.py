@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from calibody.mechanics import kernels
+from calibody.mechanics.elements.base import Arms
 from calibody.mechanics.plan import Plan
 from calibody.mechanics.point import Evaluation
 from calibody.mechanics.structure import BALL, FREE, TREE
@@ -29,10 +30,29 @@ class Sums:
             self.own = [np.zeros((6, 6, n + 1, M)) for _ in range(3)]
             self.cross = [np.zeros((6, 6, len(plan.cross), M)) for _ in range(3)]
 
-    def push(self, links: np.ndarray, wrench: np.ndarray) -> None:
-        """Add wrenches (6, elements, M) to links, one each."""
-        for e, link in enumerate(links):
-            self.wrench[:, link] += wrench[:, e]
+    def push(self, arms: Arms, links: np.ndarray, wrenches: np.ndarray) -> None:
+        """Add wrenches (arms, 3 or 6, elements, M) to the links (elements, links) that the arms name."""
+        for arm, wrench in zip(arms, wrenches, strict=True):
+            for k, sign in arm:
+                for e, link in enumerate(links[:, k].tolist()):
+                    target = self.wrench[: len(wrench), link]
+                    if sign > 0:
+                        target += wrench[:, e]
+                    else:
+                        target -= wrench[:, e]
+
+    def spread(self, arms: Arms, links: np.ndarray, offset: int, blocks: Mapping[tuple[int, int], np.ndarray]) -> None:
+        """Add the blocks of arms by the twists of links."""
+        for (arm, by), block in blocks.items():
+            for k, sign in arms[arm]:
+                self.block(links[:, k], links[:, by], offset, block, sign)
+
+    def stiffness(self, arms: Arms, links: np.ndarray, offset: int, pairs: Mapping[tuple[int, int], np.ndarray]) -> None:
+        """Add the blocks of arms by the motions along arms."""
+        for (arm, along), block in pairs.items():
+            for by, sign in arms[along]:
+                for k, own in arms[arm]:
+                    self.block(links[:, k], links[:, by], offset, block, own * sign)
 
     def block(self, rows: np.ndarray, columns: np.ndarray, offset: int, blocks: np.ndarray, sign: float = 1.0) -> None:
         """Add blocks (r <= 6, c <= 6, elements, M), the upper left corner of 6x6, one per element."""
@@ -46,16 +66,6 @@ class Sums:
                     target += blocks[:, :, e]
                 else:
                     target -= blocks[:, :, e]
-
-    def opposite(self, on: np.ndarray, against: np.ndarray, by: np.ndarray, offset: int, blocks: np.ndarray) -> None:
-        """Blocks of a wrench on the links `on`, whose opposite acts on `against`, by the twists of the links `by`."""
-        self.block(on, by, offset, blocks)
-        self.block(against, by, offset, blocks, -1.0)
-
-    def relative(self, parent: np.ndarray, child: np.ndarray, offset: int, blocks: np.ndarray) -> None:
-        """The four blocks of a force between two links that depends on their relative motion only."""
-        self.opposite(child, parent, child, offset, blocks)
-        self.opposite(parent, child, parent, offset, blocks)
 
 
 def project(plan: Plan, H: np.ndarray, T: np.ndarray, sums: Sums, out: Evaluation) -> None:

@@ -29,6 +29,8 @@ SIX_BY_SIX = tuple(f"{a}{b}" for a in ("x", "y", "z", "rx", "ry", "rz") for b in
 
 HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
 JOINT_KINDS = (HINGE, SLIDE, BALL, FREE)
+FIXED = "fixed"
+"""How a body without a joint hangs on its parent."""
 
 Vector3 = tuple[float, float, float]
 Quaternion4 = tuple[float, float, float, float]

@@ -11,10 +11,10 @@ import numpy as np
 
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import body as body_element, bushing, law, spring
+from calibody.mechanics.elements import body as body_element, law
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import COUPLING, LAW, Numbers, Structure
+from calibody.mechanics.structure import LAW, Numbers, Structure
 from calibody.mechanics.sums import Sums, composite
 from calibody.model import Model
 from calibody.spatial import algebra as al
@@ -170,7 +170,7 @@ class Motion:
 
     def _loop(self, name: str, quantity: str) -> np.ndarray:
         rows = [i for i, owner in enumerate(self.structure.row_owners) if owner == f"loop.{name}"]
-        width = 1 if self.model.tables["loop"][name].kind == COUPLING else 3
+        width = max(1, len(channels.resolve(self.model, f"loop.{name}.{quantity}").components))
         return _scalar_or_vector(self.multipliers[rows[:width], :-1])
 
     # -- reactions ---------------------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ class Motion:
         point = replace(self.point, multipliers=np.where(loops[:, None], self.multipliers, 0.0))
         sums = Sums(plan, self.q.shape[1] - 2, False)
         out = Evaluation(np.zeros((s.nv, self.q.shape[1] - 2)), np.zeros((s.nc, self.q.shape[1])), *plan.pairs)
-        for contribution in (assembly.bodies, assembly.springs, assembly.bushings):
-            contribution(plan, self.numbers, point, f, sums)
+        assembly.bodies(plan, self.numbers, point, f, sums)
+        assembly.forces(plan, self.numbers, point, f, sums)
         assembly.constraints(plan, self.numbers, point, f, sums, out)
         composite(s.tree_parent, sums.wrench)
         inner = sums.wrench / self.h
@@ -224,7 +224,7 @@ class Motion:
 
     @cached_property
     def potential_energy(self) -> np.ndarray:
-        """Gravity, joint springs, point springs and the symmetric part of bushings [J]."""
+        """Gravity, joint springs and forces between links [J]."""
         plan, numbers = plan_of(self.structure), self.numbers
         f = self.frames
         out = np.zeros(self.q.shape[1] - 1)
@@ -238,12 +238,9 @@ class Motion:
             reference = al.transpose(al.quaternion_matrix(tuple(numbers.ball_reference[:, k])))  # type: ignore[arg-type]
             psi = np.stack(al.matrix_log(al.matmul(reference, R)))[:, :-1]
             out += 0.5 * numbers.ball_law[0, k] * (psi**2).sum(0)
-        for e, (a, b) in enumerate(plan.two_body["spring"]):
-            pa, pb = spring.points(f.pose(a), f.pose(b), numbers.spring[:, e])
-            out += spring.energy(al.sub(pa, pb), numbers.spring[:, e])[:-1]
-        for e, (a, b) in enumerate(plan.two_body["bushing"]):
-            d = np.stack(bushing.displacement(*bushing.frames(f.pose(a), f.pose(b), numbers.bushing[:, e])))[:, :-1]
-            out += 0.5 * np.einsum("ik,ij,jk->k", d, np.array(bushing.matrices(numbers.bushing[:, e])[0]), d)
+        for group in plan.forces:
+            data = numbers.elements[group.name][:, :, None]
+            out += group.type.energy(group.type.measure.value(f.poses(group.touches), data), data).sum(0)[:-1]
         return out
 
     @cached_property

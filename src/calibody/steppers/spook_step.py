@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from calibody.complementarity import lcp, mlcp
-from calibody.mechanics.elements import bushing, law, spring
+from calibody.mechanics.elements import law
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import LAW, Structure
 from calibody.spatial import algebra as al
@@ -113,13 +113,12 @@ class Step:
         base = values.base
         H = poses(self.structure, Geometry(*base.geometry), q)
         T = self._twists(self.centres(values, H))
-        s, Z, A = self.program._coordinates(base, q, H, T, s_near)
-        g, G = self.program._constraints(base, H, T, s, Z)
-        node = Node(q, H, T, s, Z, A, g, G)
+        s, Z, A = self.program.coordinates(base, q, H, T, s_near)
+        node = Node(q, H, T, s, Z, A, *self.program.constraints(base, H, T, s, Z, A))
         R = H[:, :3, self.units]
         axes, turns = A, None
         if len(self.program.plan.ball_links):
-            turns, gradient = self.program._ball_node(base, node)
+            turns, gradient = self.program.ball_node(base, node)
             axes = jnp.concatenate([A, jnp.moveaxis(gradient, 0, 1).reshape(-1, self.structure.nv)])
         drive = self._drive(values, s, u, applied)
         force = self._bodies(values, R, v) + axes.T @ self._joints(values, s, axes @ v, turns, drive) + self._between(base, node, v)
@@ -172,24 +171,14 @@ class Step:
         return jnp.concatenate(parts) + jnp.where(on_shaft, 0.0, drive) - jnp.minimum(values.damping, 0.0) * rate
 
     def _between(self, base: Any, node: Node, v: Any) -> Any:
-        """Springs between points and bushings."""
+        """Forces between links."""
         out = jnp.zeros(self.structure.nv)
-        above, plan = self.program._above, self.program.plan
-        if len(links := plan.two_body["spring"]):
-            pa, pb = spring.points(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), base.spring)
-            reach = [jnp.einsum("ite,tj->iej", jnp.array(spring.moved(p)), node.T) * above(links[:, k]) for k, p in enumerate((pa, pb))]
-            D = reach[0] - reach[1]
-            d, rate = jnp.stack(al.sub(pa, pb)), jnp.einsum("iej,j->ie", D, v)
-            # an interval of length 2 whose ends are d -+ rate has the mean d and the rate `rate`; its impulse is `-f`
-            impulse, _, _ = spring.impulse(tuple(d - rate), tuple(d + rate), base.spring, 2.0)  # type: ignore[arg-type]
-            out = out - jnp.einsum("iej,ie->j", D, jnp.stack(impulse))
-        if len(links := plan.two_body["bushing"]):
-            fa, fb = bushing.frames(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), base.bushing)
-            d = bushing.displacement(fa, fb)
-            relative = above(links[:, 1]) - above(links[:, 0])
-            A = jnp.einsum("cte,tj->cej", jnp.array(bushing.rows(fa, fb, d)), node.T) * relative
-            rate = jnp.einsum("cej,j->ce", A, v)
-            impulse, _, _ = bushing.impulse(tuple(jnp.stack(d) - rate), tuple(jnp.stack(d) + rate), base.bushing, 2.0)
+        for group in self.program.plan.forces:
+            kind, data = group.type, base.elements[group.name]
+            z, Z, A = self.program.measured(kind.measure, group.touches, data, node.H, node.T)
+            rate = jnp.einsum("cej,j->ce", Z, v)
+            # an interval of length 2 whose ends are z -+ rate has the mean z and the rate `rate`; its impulse is `-f`
+            impulse, _, _ = kind.impulse(tuple(z - rate), tuple(z + rate), data, 2.0)
             out = out - jnp.einsum("cej,ce->j", A, jnp.stack(impulse))
         return out
 

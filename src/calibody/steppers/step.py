@@ -6,7 +6,7 @@ State at node k: coordinates `q_k` and discrete momentum
 
 The step solves, by Newton's method on `q_(k+1)` and `lambda_k`,
 
-    left(q_k, q_(k+1)) - h c G_k' lambda_k = p_k,       g(q_(k+1)) = 0        (c = 1; 1/2 at a known start)
+    left(q_k, q_(k+1)) - h c C_k' lambda_k = p_k,       g(q_(k+1)) = 0        (c = 1; 1/2 at a known start; C = dg/dq nearly always)
 
 where `left` and `right` are what an interval contributes at its two nodes (`mechanics/elements`), and then `p_(k+1) = -right`.
 A compliant row replaces `g(q_(k+1)) = 0` by `(g_(k-1) + 2 g_k + g_(k+1))/4 + tau (g_(k+1) - g_(k-1))/(2h) + eps lambda_k = 0`.
@@ -31,11 +31,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.mechanics.assembly import polynomial
 from calibody.mechanics.compilation import jax
-from calibody.mechanics.elements import ball, body, bushing, constraint, coordinate, law, spring
+from calibody.mechanics.elements import ball, body, coordinate, law
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.kinematics import Geometry, difference, poses, retract, twists
-from calibody.mechanics.plan import Plan, plan_of
+from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.structure import FREE, LAW, TREE, Numbers, Structure
 from calibody.spatial import algebra as al
 
@@ -61,13 +61,9 @@ class Values(NamedTuple):
     ball_reference: Any
     ball_placement: Any
     actuator: Any
-    point: Any
-    perpendicular: Any
-    inline: Any
-    coupling: Any
+    elements: Any
+    """Numbers of force and constraint elements by type."""
     softness: Any
-    spring: Any
-    bushing: Any
     frame: Any
     reference: Any
     scale: Any
@@ -84,14 +80,13 @@ class Values(NamedTuple):
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
             geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
-            numbers.point, numbers.perpendicular, numbers.inline, numbers.coupling, numbers.softness, numbers.spring, numbers.bushing, numbers.frame,
-            plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+            numbers.elements, numbers.softness, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
         )  # fmt: skip
 
 
 def size_of_dofs(structure: Structure, numbers: Numbers) -> np.ndarray:
     """1 for rotations; for translations the largest length in the model (1 m if there is none)."""
-    lengths = [np.abs(numbers.placement[:, 3]).max(initial=0.0), np.abs(numbers.anchor).max(initial=0.0), np.abs(numbers.point).max(initial=0.0)]
+    lengths = [np.abs(numbers.placement[:, 3]).max(initial=0.0), np.abs(numbers.anchor).max(initial=0.0), np.abs(numbers.elements["point"]).max(initial=0.0)]
     mass = numbers.inertia[9]
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths.append(np.nan_to_num(np.abs(numbers.inertia[[3, 6, 8]]) / mass, nan=0.0, posinf=0.0).max(initial=0.0))
@@ -117,6 +112,8 @@ class Node(NamedTuple):
     """(scalar coordinates, nv) how a force on s acts; equal to Z in `tree`."""
     g: Any
     G: Any
+    C: Any
+    """(nc, nv) what multipliers act through; G where that is it."""
 
 
 class State(NamedTuple):
@@ -178,69 +175,54 @@ class Program:
         geometry = Geometry(*values.geometry)
         H = poses(s, geometry, q)
         T = twists(s, geometry, H)
-        coordinates, Z, A = self._coordinates(values, q, H, T, s_near)
-        g, G = self._constraints(values, H, T, coordinates, Z)
-        return Node(q, H, T, coordinates, Z, A, g, G)
+        coordinates, Z, A = self.coordinates(values, q, H, T, s_near)
+        return Node(q, H, T, coordinates, Z, A, *self.constraints(values, H, T, coordinates, Z, A))
 
-    def _coordinates(self, values: Values, q: Any, H: Any, T: Any, s_near: Any) -> tuple[Any, Any, Any]:
+    def coordinates(self, values: Values, q: Any, H: Any, T: Any, s_near: Any) -> tuple[Any, Any, Any]:
         s, plan = self.structure, self.plan
         count = len(s.scalar_coordinates)
         if s.coordinates == TREE:
             Z = np.zeros((count, s.nv))
             Z[np.arange(count), plan.coordinate_dof] = 1.0
             return q[s.scalar_positions], Z, Z
-        parts, order = [], []
-        for mask in (plan.rotational, ~plan.rotational):
-            if not mask.any():
-                continue
-            links = plan.coordinate_links[mask]
-            parent, child = (al.unpack_pose(H[:, :, links[:, k]]) for k in (0, 1))
-            frame = values.frame[:, mask]
-            if mask is plan.rotational:
-                angle = coordinate.hinge_angle(parent, child, frame) + values.reference[mask]
-                value = angle + 2.0 * np.pi * jnp.round((s_near[mask] - angle) / (2.0 * np.pi))
-                gradient, acts = coordinate.hinge_wrenches(parent, child, frame)
-            else:
-                value = coordinate.slide_position(parent, child, frame) + values.reference[mask]
-                gradient = acts = coordinate.slide_wrench(parent, child, frame)
-            relative = self._above(links[:, 1]) - self._above(links[:, 0])
-            parts.append((value, (jnp.stack(gradient).T @ T) * relative, (jnp.stack(acts).T @ T) * relative))
-            order.append(np.flatnonzero(mask))
-        if not parts:
-            return jnp.zeros(0), jnp.zeros((0, s.nv)), jnp.zeros((0, s.nv))
-        back = np.argsort(np.concatenate(order))
-        return tuple(jnp.concatenate(x)[back] for x in zip(*parts, strict=True))  # type: ignore[return-value]
+        value, Z, A = jnp.zeros(count), jnp.zeros((count, s.nv)), jnp.zeros((count, s.nv))
+        for kind, which in plan.coordinate_kinds:
+            z, W, acts = self.measured(kind, plan.coordinate_links[which], values.frame[:, which], H, T)
+            value, Z, A = value.at[which].set(z[0]), Z.at[which].set(W[0]), A.at[which].set(acts[0])
+        value = value + values.reference
+        turns = 2.0 * np.pi * jnp.round((s_near - value) / (2.0 * np.pi))
+        return value + jnp.where(plan.rotational, turns, 0.0), Z, A
 
-    def _constraints(self, values: Values, H: Any, T: Any, s: Any, Z: Any) -> tuple[Any, Any]:
-        """g (nc,) and G (nc, nv)."""
-        g, G = [jnp.zeros(0)], [jnp.zeros((0, self.structure.nv))]
-        rows = self.plan.rows_by_kind
-        a, b, _ = rows["point"]
-        if len(a):
-            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
-            g.append(jnp.stack(constraint.point_value(Ha, Hb, values.point)).T.reshape(-1))
-            w = jnp.array(constraint.point_rows(Ha, Hb, values.point))  # (3, 12, elements)
-            Ga = jnp.einsum("rte,tj->erj", w[:, :6], T) * self._above(a)[:, None]
-            Gb = jnp.einsum("rte,tj->erj", w[:, 6:], T) * self._above(b)[:, None]
-            G.append((Ga + Gb).reshape(3 * len(a), -1))
-        a, b, _ = rows["perpendicular"]
-        if len(a):
-            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
-            g.append(constraint.perpendicular_value(Ha, Hb, values.perpendicular))
-            torque = jnp.stack(constraint.perpendicular_row(Ha, Hb, values.perpendicular))
-            G.append((torque.T @ T[:3]) * (self._above(a) - self._above(b)))
-        a, b, _ = rows["inline"]
-        if len(a):
-            Ha, Hb = al.unpack_pose(H[:, :, a]), al.unpack_pose(H[:, :, b])
-            g.append(constraint.inline_value(Ha, Hb, values.inline))
-            G.append((jnp.stack(constraint.inline_row(Ha, Hb, values.inline)).T @ T) * (self._above(b) - self._above(a)))
-        if len(self.plan.couplings):
-            first, second = self.plan.couplings.T
-            x = jnp.where(second >= 0, s[second] - values.coupling[6], 0.0)
-            value, slope, _ = polynomial(values.coupling, x)
-            g.append(s[first] - values.coupling[5] - value)
-            G.append(Z[first] - jnp.where(second >= 0, slope, 0.0)[:, None] * Z[second])
-        return jnp.concatenate(g), jnp.concatenate(G)
+    def measured(self, measure: Measure, links: np.ndarray, data: Any, H: Any, T: Any) -> tuple[Any, Any, Any]:
+        """z (rows, elements) of a measure, its gradient and what forces on it act through, (rows, elements, nv) each."""
+        poses_ = [al.unpack_pose(H[:, :, column]) for column in links.T]
+        above = [sum(sign * self._above(links[:, k]) for k, sign in arm) for arm in measure.arms]
+
+        def on_dofs(wrenches: tuple) -> Any:
+            W = jnp.array(wrenches)  # (rows, arms, 3 or 6, elements)
+            return sum(jnp.einsum("rte,tj->rej", W[:, a], T[: W.shape[2]]) * moves for a, moves in enumerate(above))
+
+        Z = on_dofs(measure.wrenches(poses_, data))
+        return jnp.stack(measure.value(poses_, data)), Z, Z if measure.acts is None else on_dofs(measure.acts(poses_, data))
+
+    def constraints(self, values: Values, H: Any, T: Any, s: Any, Z: Any, A: Any) -> tuple[Any, Any, Any]:
+        """g (nc,), G and what the multipliers act through, (nc, nv) each."""
+        nothing = jnp.zeros((0, self.structure.nv))
+        g: list[Any] = [jnp.zeros(0)]
+        G: list[Any] = [nothing]
+        C: list[Any] = [nothing]
+        for group in self.plan.constraints:
+            data = values.elements[group.name]
+            if isinstance(group.type, CoordinateConstraint):
+                z, slopes, _ = group.type.value([s[c] for c in group.touches.T], data)
+                rows, acts = (sum(slope[:, None] * X[c] for c, slope in zip(group.touches.T, slopes, strict=True)) for X in (Z, A))
+            else:
+                z, *both = self.measured(group.type.measure, group.touches, data, H, T)
+                z, rows, acts = z.T.reshape(-1), *(jnp.swapaxes(x, 0, 1).reshape(-1, self.structure.nv) for x in both)
+            for collected, new in ((g, z), (G, rows), (C, acts)):
+                collected.append(new)
+        gradient = jnp.concatenate(G)
+        return jnp.concatenate(g), gradient, jnp.concatenate(C) if self.plan.multipliers_apart else gradient
 
     # -- forces ------------------------------------------------------------------------------------------------------------------
 
@@ -248,11 +230,20 @@ class Program:
         """`left` and `right` of the interval a .. b (nv each), and d left/dq_b (nv, nv)."""
         left, right, J = self._bodies(values, a, b, h)
         left, right, J = _add((left, right, J), self._joints(values, a, b, u, applied, h, delta))
-        for part in (self._balls, self._springs, self._bushings):
-            result = part(values, a, b, applied, h, delta)
-            if result is not None:
-                left, right, J = _add((left, right, J), result)
+        if len(self.plan.ball_links):
+            left, right, J = _add((left, right, J), self._balls(values, a, b, applied, h, delta))
+        for group in self.plan.forces:
+            left, right, J = _add((left, right, J), self._force(group, values, a, b, h))
         return left, right, J
+
+    def _force(self, group: Group, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+        """Force elements of one type."""
+        kind, data = group.type, values.elements[group.name]
+        (zL, _, AL), (zR, ZR, AR) = (self.measured(kind.measure, group.touches, data, node.H, node.T) for node in (a, b))
+        impulse, _, by_R = kind.impulse(tuple(zL), tuple(zR), data, h)
+        force = jnp.stack(impulse)
+        J = jnp.einsum("cej,cde,del->jl", AL, jnp.array(by_R), ZR)
+        return jnp.einsum("cej,ce->j", AL, force), jnp.einsum("cej,ce->j", AR, force), J
 
     def _bodies(self, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
         s = self.structure
@@ -293,11 +284,9 @@ class Program:
         _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, armature, h)
         return a.A.T @ left, b.A.T @ right, a.A.T @ (LR[:, None] * b.Z)
 
-    def _balls(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
+    def _balls(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         plan = self.plan
-        if not len(plan.ball_links):
-            return None
-        rotations, gradients = zip(*(self._ball_node(values, x) for x in (a, b)), strict=True)
+        rotations, gradients = zip(*(self.ball_node(values, x) for x in (a, b)), strict=True)
         reference = al.quaternion_matrix(tuple(values.ball_reference))  # type: ignore[arg-type]
         dofs = plan.ball_dof[None, :] + np.arange(3)[:, None]
         left, right, _, LR, *_ = ball.interval(rotations[0], rotations[1], reference, tuple(values.ball_law), delta, h, tuple(applied[dofs]))
@@ -306,45 +295,14 @@ class Program:
         J = jnp.einsum("akj,abk,bki->ji", Za, stiff, Zb)
         return jnp.einsum("akj,ak->j", Za, jnp.stack(left)), jnp.einsum("akj,ak->j", Zb, jnp.stack(right)), J
 
-    def _ball_node(self, values: Values, node: Node) -> tuple[al.Matrix, Any]:
+    def ball_node(self, values: Values, node: Node) -> tuple[al.Matrix, Any]:
         """The relative rotations, and the gradient of the relative turn in child's axes (3, balls, nv)."""
         links = self.plan.ball_links
         parent, child = (al.unpack_pose(node.H[:, :, links[:, k]]) for k in (0, 1))
         placement = tuple(tuple(values.ball_placement[i, j] for j in range(3)) for i in range(3))
         side = al.matmul(al.rotation_part(parent), placement)
-        R = al.rotation_part(child)
-        gradient = jnp.einsum("iak,ij->akj", jnp.array(R), node.T[:3]) * (self._above(links[:, 1]) - self._above(links[:, 0]))
-        return al.matmul(al.transpose(side), R), gradient
-
-    def _springs(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
-        links = self.plan.two_body["spring"]
-        if not len(links):
-            return None
-        d, D = [], []
-        for node in (a, b):
-            pa, pb = spring.points(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), values.spring)
-            d.append(al.sub(pa, pb))
-            reach = [jnp.einsum("ite,tj->iej", jnp.array(spring.moved(p)), node.T) * self._above(links[:, k]) for k, p in enumerate((pa, pb))]
-            D.append(reach[0] - reach[1])
-        F, _, by_R = spring.impulse(d[0], d[1], values.spring, h)
-        force = jnp.stack(F)
-        J = jnp.einsum("iej,ike,kel->jl", D[0], jnp.array(by_R), D[1])
-        return jnp.einsum("iej,ie->j", D[0], force), jnp.einsum("iej,ie->j", D[1], force), J
-
-    def _bushings(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any] | None:
-        links = self.plan.two_body["bushing"]
-        if not len(links):
-            return None
-        d, A = [], []
-        for node in (a, b):
-            fa, fb = bushing.frames(al.unpack_pose(node.H[:, :, links[:, 0]]), al.unpack_pose(node.H[:, :, links[:, 1]]), values.bushing)
-            d.append(bushing.displacement(fa, fb))
-            rows = jnp.array(bushing.rows(fa, fb, d[-1]))  # (6, 6, elements)
-            A.append(jnp.einsum("cte,tj->cej", rows, node.T) * (self._above(links[:, 1]) - self._above(links[:, 0])))
-        t, _, by_R = bushing.impulse(d[0], d[1], values.bushing, h)
-        force = jnp.stack(t)
-        J = jnp.einsum("cej,cde,del->jl", A[0], jnp.array(by_R), A[1])
-        return jnp.einsum("cej,ce->j", A[0], force), jnp.einsum("cej,ce->j", A[1], force), J
+        _, gradient, _ = self.measured(coordinate.BALL, links, None, node.H, node.T)
+        return al.matmul(al.transpose(side), al.rotation_part(child)), gradient
 
     # -- the step ----------------------------------------------------------------------------------------------------------------
 
@@ -365,13 +323,13 @@ class Program:
             return _solve(J, state.p - left), impulse, J, state.p - left
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         weight, known, eps = self.constraint_row(values, state, h)
-        G = state.node.G * values.active[:, None]
-        upper = jnp.concatenate([J, -G.T], axis=1)
+        C = state.node.C * values.active[:, None]
+        upper = jnp.concatenate([J, -C.T], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(jnp.where(values.active > 0, eps / c, 1.0))], axis=1)
         rows = values.active * (weight * node.g + known)
         K = jnp.concatenate([upper, lower])
         x = _solve(K, jnp.concatenate([state.p - left, -rows]))
-        residual = jnp.concatenate([state.p - left + G.T @ impulse, -rows - jnp.where(values.active > 0, eps / c, 1.0) * impulse])
+        residual = jnp.concatenate([state.p - left + C.T @ impulse, -rows - jnp.where(values.active > 0, eps / c, 1.0) * impulse])
         return x[: s.nv], x[s.nv :], K, residual
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
@@ -451,7 +409,7 @@ class Program:
         _, _, J = self._bodies(values, node, node, 1.0)
         J = J + node.A.T @ (values.law[LAW.index("armature")][:, None] * node.Z)
         if len(self.plan.ball_links):
-            _, Z = self._ball_node(values, node)
+            _, Z = self.ball_node(values, node)
             J = J + jnp.einsum("akj,k,aki->ji", Z, values.ball_law[3], Z)
         return J
 

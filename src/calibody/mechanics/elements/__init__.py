@@ -1,8 +1,11 @@
-"""One file per element type: pure functions on scalars of at most two links, values and derivatives with respect to their twists.
+"""One file per element type: pure functions on scalars, values and derivatives with respect to the twists of the links it touches.
 
-Conventions shared by all files here. A twist `(w, v)` moves a link by `dH = [w]x H + v e4'`. A natural force `Y` (3x4) pulls back to the
-wrench `(sum_c H_c x Y_c, Y_4)`: torque about the world's origin, then force. A 6x6 block maps a twist to the change of a wrench.
-
-Interval elements act between node L and node R = L + 1 and return what they contribute to the discrete equations of both nodes
-(DESIGN section 3): at L `V E - (h/2) F`, at R `-V E - (h/2) F`. Node elements (constraints) see one node.
+A file describes its type by one value (`base.py` has the protocol) and is listed here once; transcription, compiled steps, forward and inverse
+dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
+
+from calibody.mechanics.elements import bushing, coupling, inline, perpendicular, point, spring
+from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, Force
+
+CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (point.TYPE, perpendicular.TYPE, inline.TYPE, coupling.TYPE)
+FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)

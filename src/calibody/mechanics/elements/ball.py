@@ -36,10 +36,6 @@ def inverse_right_jacobian(phi: al.Vector, sign: float = 1.0) -> al.Matrix:
     )
 
 
-def relative(parent: al.Pose, child: al.Pose) -> al.Matrix:
-    return al.matmul(al.transpose(al.rotation_part(parent)), al.rotation_part(child))
-
-
 def interval(RL: al.Matrix, RR: al.Matrix, reference: al.Matrix, p: Any, delta: Any, h: Any, applied: Any) -> tuple:
     """Contributions at L and R (child's axes), and their 3x3 derivatives L by L, L by R, R by L, R by R (turns in child's axes)."""
     k, b, c, armature = p

@@ -10,17 +10,23 @@ and the rotation vector `phi`, the wrench on b is the force `R_a f` at b's point
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from calibody.mechanics.elements.ball import inverse_right_jacobian
-from calibody.mechanics.elements.constraint import line_wrench, line_wrench_turned
+from calibody.mechanics.elements.base import ON_SECOND, Blocks, Force, Measure, Poses, two_bodies
+from calibody.mechanics.elements.wrenches import line_wrench, line_wrench_turned, spin
+from calibody.model import Bushing
 from calibody.spatial import algebra as al
 
 Frame = tuple[al.Vector, al.Matrix]
 
 
-def frames(a: al.Pose, b: al.Pose, data: Any) -> tuple[Frame, Frame]:
+def frames(poses: Poses, data: Any) -> tuple[Frame, Frame]:
     """Point and axes of the two frames in the world."""
+    a, b = poses
     Ra, Rb = (tuple(tuple(data[6 + 9 * k + 3 * i : 9 + 9 * k + 3 * i]) for i in range(3)) for k in (0, 1))
     frame_a = (al.point(a, tuple(data[:3])), al.matmul(al.rotation_part(a), Ra))  # type: ignore[arg-type]
     return frame_a, (al.point(b, tuple(data[3:6])), al.matmul(al.rotation_part(b), Rb))  # type: ignore[arg-type]
@@ -30,18 +36,23 @@ def matrices(data: Any) -> tuple[tuple, tuple]:
     return tuple(tuple(data[24 + 6 * i : 30 + 6 * i]) for i in range(6)), tuple(tuple(data[60 + 6 * i : 66 + 6 * i]) for i in range(6))
 
 
-def displacement(a: Frame, b: Frame) -> tuple:
-    """`(R_a' (p_b - p_a), log(R_a' R_b))`."""
-    Ra = al.transpose(a[1])
-    return (*al.matvec(Ra, al.sub(b[0], a[0])), *al.matrix_log(al.matmul(Ra, b[1])))
+def value(poses: Poses, data: Any) -> tuple:
+    """`d = (R_a' (p_b - p_a), log(R_a' R_b))`."""
+    a, b = frames(poses, data)
+    return (*al.matvec(al.transpose(a[1]), al.sub(b[0], a[0])), *_rotation(a, b))
 
 
-def rows(a: Frame, b: Frame, d: tuple) -> tuple:
-    """`A` on b: for each of the six coordinates the wrench on b (the wrench on a is its opposite)."""
-    out = [line_wrench(b[0], axis) for axis in al.transpose(a[1])]
-    zero = 0.0 * d[0]
-    turn = al.matmul(inverse_right_jacobian(d[3:]), al.transpose(b[1]))  # type: ignore[arg-type]
-    return (*out, *((*row, zero, zero, zero) for row in turn))
+def wrenches(poses: Poses, data: Any) -> tuple:
+    """`A` on b."""
+    a, b = frames(poses, data)
+    zero = 0.0 * b[0][0]
+    turn = al.matmul(inverse_right_jacobian(_rotation(a, b)), al.transpose(b[1]))
+    return (*((line_wrench(b[0], axis),) for axis in al.transpose(a[1])), *(((*row, zero, zero, zero),) for row in turn))
+
+
+def _rotation(a: Frame, b: Frame) -> al.Vector:
+    """`phi`."""
+    return al.matrix_log(al.matmul(al.transpose(a[1]), b[1]))
 
 
 def impulse(dL: tuple, dR: tuple, data: Any, h: Any) -> tuple[tuple, tuple, tuple]:
@@ -76,22 +87,29 @@ def _moment_by_rotation(phi: al.Vector, m: al.Vector) -> tuple:
     return al.transpose(tuple(columns))
 
 
-def turned(a: Frame, b: Frame, d: tuple, t: tuple) -> tuple[tuple, tuple]:
-    """6x6 each: the change of the wrench `A' t` on b, t held, with the twists of b and of a."""
-    F = al.matvec(a[1], t[:3])
+def turned(poses: Poses, data: Any, t: Any) -> Blocks:
+    """The change of the wrench `A' t` on b, t held, with the twists of b and of a."""
+    a, b = frames(poses, data)
+    F = al.matvec(a[1], tuple(t[:3]))
     by_point, by_direction = line_wrench_turned(b[0], F, 1.0 + 0.0 * F[0])
-    phi = d[3:]
-    J = inverse_right_jacobian(phi)  # type: ignore[arg-type]
-    M = al.matvec(b[1], al.matvec(al.transpose(J), t[3:]))
-    zero = 0.0 * F[0]
-    by_phi = al.matmul(b[1], _moment_by_rotation(phi, t[3:]))  # type: ignore[arg-type]
+    phi, m = _rotation(a, b), tuple(t[3:])
+    J = inverse_right_jacobian(phi)
+    spun = spin(al.matvec(b[1], al.matvec(al.transpose(J), m)))  # w_b x M
+    by_phi = al.matmul(b[1], _moment_by_rotation(phi, m))  # type: ignore[arg-type]
     change = al.matmul(by_phi, al.matmul(J, al.transpose(b[1])))  # by w_b - w_a
-    x, y, z = M
-    spin = ((zero, z, -y), (-z, zero, x), (y, -x, zero))  # w_b x M
-    by_b = [list(row) for row in by_point] + [[zero] * 6 for _ in range(3)]
-    by_a = [[*row, zero, zero, zero] for row in by_direction]
-    for i in range(3):
-        for j in range(3):
-            by_b[i][j] = by_b[i][j] + change[i][j] + spin[i][j]
-            by_a[i][j] = by_a[i][j] - change[i][j]
-    return tuple(map(tuple, by_b)), tuple(map(tuple, by_a))
+    by_b = tuple((*(x + y + z for x, y, z in zip(row[:3], c, s, strict=True)), *row[3:]) for row, c, s in zip(by_point, change, spun, strict=True))
+    by_a = tuple(tuple(x - y for x, y in zip(row, c, strict=True)) for row, c in zip(by_direction[:3], change, strict=True))
+    return {(0, 1): by_b, (0, 0): (*by_a, *by_direction[3:])}
+
+
+def energy(d: tuple, data: Any) -> Any:
+    """Of the symmetric part of K."""
+    return 0.5 * al.dot(d, al.matvec(matrices(data)[0], d))
+
+
+def numbers(bushing: Bushing) -> Sequence[float]:
+    turns = [np.array(al.quaternion_matrix(al.quaternion_normalised(q)), dtype=float).ravel() for q in (bushing.orientation1, bushing.orientation2)]
+    return [*bushing.point1, *bushing.point2, *turns[0], *turns[1], *bushing.stiffness, *bushing.damping]
+
+
+TYPE = Force("bushing", Measure(6, ON_SECOND, value, wrenches, turned), two_bodies, numbers, impulse, energy)

@@ -13,19 +13,25 @@ no rest length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from calibody.mechanics.elements.base import EACH, Force, Measure, Poses, two_bodies
+from calibody.mechanics.elements.point import points, turned, value
+from calibody.mechanics.elements.wrenches import moved, negative
+from calibody.model import Spring
 from calibody.spatial import algebra as al
 
 # metres; far below any length that matters, far above the square root of the smallest float
 TINY = 1e-12
 
 
-def points(a: al.Pose, b: al.Pose, data: Any) -> tuple[al.Vector, al.Vector]:
-    return al.point(a, tuple(data[:3])), al.point(b, tuple(data[3:6]))  # type: ignore[arg-type]
+def wrenches(poses: Poses, data: Any) -> tuple:
+    a, b = points(poses, data)
+    return tuple(zip(moved(a), negative(moved(b)), strict=True))
 
 
-def impulse(dL: al.Vector, dR: al.Vector, data: Any, h: Any) -> tuple[al.Vector, tuple, tuple]:
+def impulse(dL: tuple, dR: tuple, data: Any, h: Any) -> tuple[tuple, tuple, tuple]:
     """`-(h/2) f` on a from `d` at L and at R, and its 3x3 derivatives with respect to both."""
     k, c, rest = data[6], data[7], data[8]
     d = al.scale(0.5, al.add(dL, dR))
@@ -44,14 +50,13 @@ def impulse(dL: al.Vector, dR: al.Vector, data: Any, h: Any) -> tuple[al.Vector,
     return al.scale(0.5 * h * z, d), by_L, by_R
 
 
-def moved(p: al.Vector) -> tuple:
-    """The 3x6 map from a twist to the motion of the point p: `w x p + v`."""
-    zero = 0.0 * p[0]
-    one = zero + 1.0
-    x, y, z = p
-    return ((zero, z, -y, one, zero, zero), (-z, zero, x, zero, one, zero), (y, -x, zero, zero, zero, one))
-
-
-def energy(d: al.Vector, data: Any) -> Any:
+def energy(d: tuple, data: Any) -> Any:
     length = al.library(d[0]).sqrt(al.dot(d, d))
     return 0.5 * data[6] * (length - data[8]) ** 2
+
+
+def numbers(spring: Spring) -> Sequence[float]:
+    return [*spring.point1, *spring.point2, spring.stiffness, spring.damping, spring.rest_length]
+
+
+TYPE = Force("spring", Measure(3, EACH, value, wrenches, turned), two_bodies, numbers, impulse, energy)

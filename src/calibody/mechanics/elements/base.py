@@ -1,0 +1,137 @@
+"""What an element type is: the protocol that everything which knows forces and constraints loops over.
+
+A twist `(w, v)` moves a link by `dH = [w]x H + v e4'`; a wrench is (torque about the world's origin, force). A `Measure` is a set of quantities
+`z_r` between the links l that an element touches, any number of them:
+
+    dz_r = sum_l W_rl . t_l         the *wrenches* W are the gradient of z
+    sum_r f_r A_rl                  is what forces f on z do to the links; A = W unless the type says otherwise (`acts`)
+    d(sum_r f_r A_rl)/dt_m          *turned*, a 6x6 block for two links, f held
+
+A force element is a measure with a law `f(z_L, z_R)` over an interval and an energy; a constraint asks for z = 0, its multipliers are f. A joint's
+coordinate is a measure too (`coordinate.py`), and what acts on coordinates (`CoordinateConstraint`) knows no links.
+
+Wrenches often come in pairs: equal and opposite on two links. So a measure gives one wrench per *arm*, and the arm says on which links, counted as the
+element names them, and with which sign. A wrench of three numbers is a torque; a block of fewer than 6x6 is the upper left corner of one.
+
+All functions take poses (one per link) and `data` (the element's numbers) as tuples of scalars in the sense of `spatial.algebra`: floats, a batch over
+elements and nodes, or what a compiled step traces.
+
+Interval elements act between node L and node R = L + 1 and return what they contribute to the discrete equations of both nodes
+(DESIGN section 3): at L `V E - (h/2) F`, at R `-V E - (h/2) F`. Node elements (constraints) see one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calibody.model import Loop, Model
+from calibody.spatial import algebra as al
+
+Poses = Sequence[al.Pose]
+Blocks = Mapping[tuple[int, int], tuple]
+"""(arm, link) -> rows of a block: how the wrench of an arm changes with the twist of a link."""
+Arms = tuple[tuple[tuple[int, float], ...], ...]
+
+EACH: Arms = (((0, 1.0),), ((1, 1.0),))
+"""Two links, each with a wrench of its own."""
+ON_FIRST: Arms = (((0, 1.0), (1, -1.0)),)
+ON_SECOND: Arms = (((1, 1.0), (0, -1.0)),)
+"""Two links: the wrench is on the first (second), its opposite on the other."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Quantities between links."""
+
+    rows: int
+    arms: Arms
+    value: Callable[[Poses, Any], tuple]
+    """z: `rows` scalars."""
+    wrenches: Callable[[Poses, Any], tuple]
+    """W: for every row, for every arm, three or six numbers."""
+    turned: Callable[[Poses, Any, Any], Blocks]
+    """With the forces on the rows as third argument; blocks that are zero are left out."""
+    acts: Callable[[Poses, Any], tuple] | None = None
+    """A, like W, where it is not W."""
+    apart: bool = False
+    """As a constraint: every arm's wrench turns with its own link only (no blocks between links)."""
+
+    @cached_property
+    def links(self) -> int:
+        """How many links it touches."""
+        return 1 + max(link for arm in self.arms for link, _ in arm)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two sides of what holds links together (a cut joint, a rigid attachment, a loop): a point and axes (columns) fixed in each."""
+
+    point_a: np.ndarray
+    axes_a: np.ndarray
+    point_b: np.ndarray
+    axes_b: np.ndarray
+    loop: Loop | None
+    """None for joints."""
+    model: Model
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Rows z = 0 between links."""
+
+    name: str
+    measure: Measure
+    holds: Mapping[str, tuple[Any, ...]]
+    """For the kinds of joints (cut, in `free`) and loops that it is part of: what tells its elements there apart (`which`)."""
+    numbers: Callable[[Ends, Any], Sequence[float]]
+    """`data` of one element."""
+    unit: str
+    """Of the multipliers: N or N m."""
+
+    @property
+    def rows(self) -> int:
+        return self.measure.rows
+
+    def unit_of(self, loop: Loop | None, model: Model) -> str:
+        return self.unit
+
+
+@dataclass(frozen=True)
+class CoordinateConstraint:
+    """One row z(s) = 0 between joint coordinates; forces on it act as forces on the coordinates."""
+
+    name: str
+    holds: Mapping[str, tuple[Any, ...]]
+    joints: Callable[[Loop], tuple[str, ...]]
+    """The joints whose coordinates it takes."""
+    numbers: Callable[[Ends, Any], Sequence[float]]
+    value: Callable[[Sequence[Any], Any], tuple[Any, tuple, tuple]]
+    """z, its derivative by each coordinate, and its second derivative by each (mixed ones are zero)."""
+    unit_of: Callable[[Loop, Model], str]
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Force:
+    """A force between links on the coordinates z of its measure."""
+
+    name: str
+    """The table of the model that has its elements."""
+    measure: Measure
+    bodies: Callable[[Any], tuple[str, ...]]
+    """The bodies that an element touches."""
+    numbers: Callable[[Any], Sequence[float]]
+    """`data` of an element."""
+    impulse: Callable[[tuple, tuple, Any, Any], tuple[tuple, tuple, tuple]]
+    """Of z at L, z at R, data and h: `-(h/2) f`, and its derivatives by both z."""
+    energy: Callable[[tuple, Any], Any]
+    """Of z and data."""
+
+
+def two_bodies(element: Any) -> tuple[str, str]:
+    return element.body1, element.body2
