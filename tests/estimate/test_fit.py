@@ -129,7 +129,6 @@ def test_a_parameter_that_does_not_matter(driven: cb.Motion) -> None:
 @pytest.mark.parametrize(
     ("estimate", "word"),
     [
-        ({}, "empty"),
         ({"body.arm.mas": None}, "mass"),
         ({"body.arm.com": None}, "one by one"),
         ({"body.arm.mass": cb.Unknown(1.0, lower=2.0)}, "bounds"),

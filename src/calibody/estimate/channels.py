@@ -93,7 +93,9 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
         [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(r.structure.nv)] + [windows.by_multiplier(int(c)) for c in np.flatnonzero(r.active)],
         axis=2,
     )
-    by_theta = np.stack([_by_parameter(result, run, windows, p) for p in range(len(result.theta))], axis=2)
+    by_theta = np.zeros((*by_states.shape[:2], len(result.theta)))
+    for p in range(len(result.theta)):
+        by_theta[..., p] = _by_parameter(result, run, windows, p)
     variance, lost = np.empty(by_states.shape[:2]), np.empty(by_states.shape[:2])
     for k, rows in enumerate(first + local):
         g = by_states[:, k]

@@ -27,7 +27,7 @@ from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unknowns import Entry, Unknown, entries, rubbing
+from calibody.estimate.unknowns import LOAD, Entry, Unknown, entries, refuse_what_does_not_act, rubbing
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
@@ -75,6 +75,7 @@ def transcribe(
     if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
     unknowns = entries(model, estimate, [r.name for r in recordings])
+    refuse_what_does_not_act(model, unknowns, LOAD)
     structure = Structure.build(model, coordinates)
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from calibody.errors import CalibodyError, nearest
@@ -9,7 +10,7 @@ from calibody.estimate.marginal import Hyper
 from calibody.estimate.run import Noise
 from calibody.model import Model
 from calibody.recording.filters import noise_sd
-from calibody.recording.recording import Recording
+from calibody.recording.recording import Observation, Recording
 
 ProcessNoise = str | float | Mapping[str, float]
 
@@ -43,11 +44,17 @@ def noises(recordings: Sequence[Recording], density: Mapping[str, float]) -> tup
     """One `Noise` per run (the process noise shared), whether all channels' noise was given, and the channels where it was not."""
     found, missing = [], []
     for r in recordings:
-        sds = {o.channel: noise_sd(o.times, o.values) if o.sd is None else float(o.sd) for o in r.observations}
+        sds = {o.channel: found_sd(o) if (sd := o.noise[0]) is None else sd for o in r.observations}
         open_here = frozenset(o.channel for o in r.observations if o.sd is None)
         missing += [c for c in sds if c in open_here and c not in missing]
         found.append(Noise(sds, open_here, density))
     return found, not missing, missing
+
+
+def found_sd(o: Observation) -> float:
+    """The noise of a channel whose sd is not stated, from its scatter; of a sensor that counts at least that of counting."""
+    scatter = noise_sd(o.times, o.values)
+    return scatter if o.resolution is None else max(scatter, o.resolution / math.sqrt(12.0))
 
 
 def hypers(density: Mapping[str, float], auto: bool, missing: Sequence[str]) -> list[Hyper]:

@@ -65,6 +65,8 @@ class Data:
     """Its derivative with respect to time: minus the derivative with respect to a delay."""
     rotation: np.ndarray | None = None
     """(3, 3, samples): the measured orientation of which the channel is one component."""
+    relative: np.ndarray | float = 1.0
+    """(samples,): the sd of each sample over that of the channel."""
 
 
 @dataclass(frozen=True)

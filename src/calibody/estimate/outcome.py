@@ -91,7 +91,9 @@ def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordi
         run: Any = problem.runs[r]
         for d, fitted in problem.fitted(r, states, solution.theta):
             path = d.channel.path
-            out.append(ChannelFit(recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], found.white[r, path], run.weights[path]))
+            out.append(
+                ChannelFit(recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], found.white[r, path], run.weights[path], d.relative)
+            )
     return out
 
 
@@ -114,6 +116,6 @@ def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
     """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
     out = []
     for c in channels:
-        size = robust.noise_size(c.residual, c.sd)
-        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.residual[k] / size)) for k in np.flatnonzero(np.abs(c.residual) > 5.0 * size)]
+        size = robust.noise_size(c.deviation, 1.0)
+        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.deviation[k] / size)) for k in np.flatnonzero(np.abs(c.deviation) > 5.0 * size)]
     return tuple(out)

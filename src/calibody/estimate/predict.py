@@ -208,7 +208,7 @@ def cross_validate(
         scores, predictions, costs = {}, {}, {}
         for recording in judged:
             followed = follow(result, recording)
-            residuals = [c.residual / c.sd for c in followed.fit]
+            residuals = [c.deviation for c in followed.fit]
             costs[recording.name] = followed.cost / followed.problem.runs[0].K
             scores[recording.name] = float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
             try:

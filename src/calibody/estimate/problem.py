@@ -238,7 +238,7 @@ class Problem(Observed[Run, States]):
         for k, _ in late:
             out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
         for k, place in soft:
-            step = 1e-3 * abs(model[place.path])
+            step = 1e-3 * max(abs(model[place.path]), 1e-3)
             high, low = (Numbers.of(run.structure, model.replace({place.path: model[place.path] + s}, check=False)).softness for s in (step, -step))
             d_eps, d_tau = (high - low) / (2.0 * step)
             out[constraints, k] += place.slope(theta[k]) * run.by_softness(numbers, result, motion, d_eps, d_tau)

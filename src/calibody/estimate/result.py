@@ -59,6 +59,8 @@ class ChannelFit:
     """Probability (Ljung-Box) of such residuals if they were white."""
     weight: np.ndarray = field(repr=False)
     """Of the samples: 1, less for outliers of a robust fit."""
+    relative_sd: np.ndarray | float = field(default=1.0, repr=False)
+    """The sd of every sample over `sd`."""
 
     @property
     def residual(self) -> np.ndarray:
@@ -70,7 +72,12 @@ class ChannelFit:
 
     @property
     def rms_over_sd(self) -> float:
-        return self.rms / self.sd
+        return float(np.sqrt(np.mean(self.deviation**2)))
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """The residual of every sample in units of its sd."""
+        return self.residual / (self.sd * self.relative_sd)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,10 @@ def reweighted(problem: Problem, solution: Solution, again: Callable[[Problem, S
     for _ in range(REWEIGHTINGS):
         change, runs = 0.0, []
         for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
-            new = {d.channel.path: weights(fitted - d.y, run.noise.measured[d.channel.path]) for d, fitted in problem.fitted(r, states, solution.theta)}
+            new = {
+                d.channel.path: weights((fitted - d.y) / d.relative, run.noise.measured[d.channel.path])
+                for d, fitted in problem.fitted(r, states, solution.theta)
+            }
             change = max(change, *(float(np.abs(new[path] - run.weights[path]).max()) for path in new))
             runs.append(replace(run, weights=new))
         problem = replace(problem, runs=tuple(runs))

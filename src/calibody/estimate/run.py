@@ -106,7 +106,15 @@ class Nodes:
             good &= np.isfinite(rotation[0, 0])
         good[good] = self.wanted(observation.times[good])
         times = observation.times[good]
-        return Data(channel, observation.values[good], times, *self.sampled(channel, times), None if rotation is None else rotation[..., good])
+        relative = observation.noise[1]
+        return Data(
+            channel,
+            observation.values[good],
+            times,
+            *self.sampled(channel, times),
+            None if rotation is None else rotation[..., good],
+            1.0 if relative is None else relative[good],
+        )
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """Which samples are used."""
@@ -133,7 +141,7 @@ class Nodes:
 
     def weight(self, d: Data) -> np.ndarray:
         """What a deviation of each sample is multiplied by: its weight over the channel's sd."""
-        return self.weights[d.channel.path] / self.noise.measured[d.channel.path]
+        return self.weights[d.channel.path] / (self.noise.measured[d.channel.path] * d.relative)
 
     @cached_property
     def uncertain(self) -> tuple[Drive, ...]:

@@ -23,7 +23,7 @@ from calibody.estimate.run import Run
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import Shadow, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
-from calibody.estimate.unknowns import Entry, Unknown, entries
+from calibody.estimate.unknowns import Entry, Unknown, entries, refuse_what_does_not_act
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure
 from calibody.model import Model
@@ -71,6 +71,7 @@ def shadow(
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
+    refuse_what_does_not_act(model, unknowns)
     structure = Structure.build(model, FREE)
     theta = theta_of(unknowns, start or {})
     worker = _Worker(structure, engine, float(kappa), float(h), formulation == "lifted", iterations, report, plain)

@@ -93,7 +93,8 @@ def _middle(lin: Chain, T: np.ndarray, groups: Sequence[tuple[int, str | None, s
         if channel is not None:
             middle += float(e @ e) / (len(e) * kept) * (t.T @ t)
             continue
-        e, t = e.reshape(-1, per_state), t.reshape(-1, per_state, T.shape[1])
+        e = e.reshape(-1, per_state)
+        t = t.reshape(len(e), per_state, T.shape[1])
         omega = e.T @ e / (len(e) * kept)
         middle += np.einsum("kip,ij,kjq->pq", t, omega, t, optimize=True)
     return middle + T[~used].T @ T[~used]

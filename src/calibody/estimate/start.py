@@ -117,7 +117,7 @@ class Smoothing(AbstractProblem):
         """Weights of the run's samples from their residuals."""
         new = dict(self.run.weights)
         for d, found in zip(self.data, self._predicted(x), strict=True):
-            new[d.channel.path] = weights(found.value - d.y, self.run.noise.measured[d.channel.path])
+            new[d.channel.path] = weights((found.value - d.y) / d.relative, self.run.noise.measured[d.channel.path])
         self.run = replace(self.run, weights=new)
 
     def _loops(self, x: States) -> tuple[np.ndarray, Sparse]:

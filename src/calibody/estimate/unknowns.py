@@ -18,6 +18,7 @@ from calibody.errors import CalibodyError, nearest
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
+from calibody.model.elements import BALL, COUPLING, FREE, POINT, WELD
 
 SENSOR = ("bias", "gain", "delay")
 # Numbers that physics does not allow below zero; an unknown at one of them is bounded there unless a bound is given.
@@ -94,9 +95,7 @@ class Entry:
 
 
 def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: Sequence[str]) -> tuple[Entry, ...]:
-    """theta, in the order given; unknowns with `per_run` once per run."""
-    if not estimate:
-        raise CalibodyError("estimate is empty; name at least one unknown, for instance {'body.arm.mass': cb.Unknown()}.")
+    """theta, in the order given; unknowns with `per_run` once per run. None at all: motion and forces are estimated alone."""
     out: list[Entry] = []
     seen: dict[str, str] = {}
     for name, given in estimate.items():
@@ -192,6 +191,49 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
     unit = "" if first.sensor else paths.resolve(model, first.path).unit
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
+
+
+# Numbers of joints and loops that mean nothing for some kinds of them.
+_UNUSED = {
+    BALL: ("axis", "reference", "springref", "stribeck", "stribeck_rate"),
+    FREE: ("axis", "anchor", "reference", "springref", "stribeck", "stribeck_rate", "compliance", "relaxation", "angular_compliance", "angular_relaxation"),
+    POINT: ("orientation1", "orientation2", "polynomial"),
+    WELD: ("polynomial",),
+    COUPLING: ("anchor1", "anchor2", "orientation1", "orientation2"),
+}
+_SOFT = ("compliance", "relaxation", "angular_compliance", "angular_relaxation")
+LOAD = ("load_friction", "load_stribeck", "friction_radius")
+"""Numbers of friction in proportion to the load."""
+
+
+def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], absent: Sequence[str] = ()) -> None:
+    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are.
+
+    `absent` are numbers of joints that this estimator does not know.
+    """
+    for place in (place for e in entry_list for place in e.places if place.sensor is None):
+        if (reason := _missing(model, paths.resolve(model, place.path), absent)) is not None:
+            raise CalibodyError(f'"{place.path}" cannot be estimated: {reason}')
+
+
+def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | None:
+    """Why a number does not act; None if it does."""
+    if place.kind == "geometry":
+        return "a geometry is only drawn; leave it out."
+    if place.kind == "sensor":
+        return "leave out the sd of the channel where it is observed, and it is found."
+    if place.kind not in ("joint", "loop"):
+        return None
+    element = model.tables[place.kind][place.name]
+    if place.kind == "joint" and place.field in absent:
+        return f'friction in proportion to the load acts in method = "shadow" only; use that, or estimate "joint.{place.name}.friction".'
+    if place.field in _UNUSED.get(element.kind, ()):
+        return f"a {element.kind} {place.kind} has no {place.field}; leave it out."
+    if place.field in _SOFT and element.compliance == 0.0 and getattr(element, "angular_compliance", 0.0) == 0.0:
+        return f"{place.kind}.{place.name} is rigid in the model; give it a compliance above zero to start from."
+    if place.field.startswith("angular_") and getattr(element, place.field) == 0.0:
+        return f"it is zero in the model, which stands for the same number as {place.field.removeprefix('angular_')}; give it a value to start from."
+    return None
 
 
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:

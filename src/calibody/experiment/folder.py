@@ -1,7 +1,7 @@
 """The run folder: all that a fit found, in files that other programs read.
 
     result.json       parameters, error bars, what is not determined, how well it fits (docs/result.schema.json)
-    channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight: one row per sample
+    channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight (and relative_sd, where samples have one each): one row per sample
     states.parquet    run, time, coordinates and rates of all joints: one row per node
     forces.parquet    run, time, forces of drives and loops, reactions of all joints
     bars.parquet      run, channel, time, value, sd: error bars of states and forces at some instants (empty sd: not determined)
@@ -196,7 +196,7 @@ def _fit(result: Result) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in dict.fromkeys(c.channel for c in result.fit):
         runs = [c for c in result.fit if c.channel == name]
-        residual, scaled = np.concatenate([c.residual for c in runs]), np.concatenate([c.residual / c.sd for c in runs])
+        residual, scaled = np.concatenate([c.residual for c in runs]), np.concatenate([c.deviation for c in runs])
         each = {
             c.run: {"rms": c.rms, "rms_over_sd": _number(c.rms_over_sd), "sd": c.sd, "whiteness": _number(c.whiteness), "samples": len(c.times)} for c in runs
         }
@@ -272,6 +272,8 @@ def _channels(result: Result, predictions: Mapping[str, Prediction]) -> polars.D
             same = np.abs(free.times[k] - c.times) < 1e-9
             predicted[same] = free.predicted[k[same]]
         columns = {"time": c.times, "measured": c.measured, "fitted": c.fitted, "predicted": predicted, "residual": c.residual, "weight": c.weight}
+        if any(np.ndim(x.relative_sd) for x in result.fit):
+            columns["relative_sd"] = np.broadcast_to(c.relative_sd, c.times.shape)
         frames.append(pl.DataFrame({"run": [c.run] * len(c.times), "channel": [c.channel] * len(c.times), **columns}))
     return pl.concat(frames)
 

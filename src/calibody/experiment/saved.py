@@ -85,7 +85,8 @@ class Saved:
             stated = self.document["fit"][channel]["runs"][run]
             times, measured, fitted, weight = (rows[name].to_numpy() for name in ("time", "measured", "fitted", "weight"))
             white = math.nan if stated["whiteness"] is None else stated["whiteness"]
-            out.append(ChannelFit(str(run), str(channel), times, measured, fitted, stated["sd"], white, weight))
+            relative = rows["relative_sd"].to_numpy() if "relative_sd" in rows.columns else 1.0
+            out.append(ChannelFit(str(run), str(channel), times, measured, fitted, stated["sd"], white, weight, relative))
         return tuple(out)
 
     @property

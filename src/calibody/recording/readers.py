@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.orientations import continuous, rotation_vectors
-from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_sd, is_finite
+from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_resolution, check_sd, check_valid, is_finite
 from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
 from calibody.recording.tables.files import joined
@@ -46,8 +46,9 @@ class ObserveSpec:
     """The column of a scalar channel."""
     columns: tuple[str, ...] | None = None
     """The columns of a vector channel, which then becomes as many scalar ones (.x, .y, .z)."""
-    sd: float | None = None
-    """Standard deviation of the noise in `unit`, of a quaternion that of its rotation [rad]; left out, it is found."""
+    sd: float | str | None = None
+    """Standard deviation of the noise in `unit`, of a quaternion that of its rotation [rad]: a number, or the column that has it sample by sample; left out, it
+    is found."""
     scale: float = 1.0
     """Factor from the column to `unit`."""
     offset: float = 0.0
@@ -60,6 +61,10 @@ class ObserveSpec:
     """Another clock column than the run's."""
     time_unit: str | None = None
     """Of this clock: "s", "ms", "us" or "ns"; left out, the run's."""
+    resolution: float | None = None
+    """Step of a sensor that counts, in `unit`: adds resolution^2/12 to the variance."""
+    valid: tuple[float, float] | None = None
+    """Limits of the sensor in `unit`: samples at or beyond them are ignored."""
     unwrap: bool | None = None
     """Undo jumps of a turn. Left out: for one column of an angle, unless the series has counted its turns."""
 
@@ -151,7 +156,7 @@ def spec_of(kind: type[Spec], channel: str, given: Any) -> Spec:
             raise CalibodyError(f'{what} has an unknown option "{key}"{nearest(key, known) or "; it takes " + ", ".join(known) + "."}')
     options = dict(given)
     _check_columns(what, options)
-    _check_options(what, options)
+    _check_options(what, options, kind)
     return kind(**options)
 
 
@@ -165,7 +170,7 @@ def _check_columns(what: str, options: dict[str, Any]) -> None:
         options["columns"] = tuple(columns)
 
 
-def _check_options(what: str, options: dict[str, Any]) -> None:
+def _check_options(what: str, options: dict[str, Any], kind: type[ObserveSpec] | type[DriveSpec]) -> None:
     for key in ("column", "unit", "file", "time", "time_unit"):
         if options.get(key) is not None and not isinstance(options[key], str):
             raise CalibodyError(f"{what} has {key} = {options[key]!r}; give a text.")
@@ -177,7 +182,13 @@ def _check_options(what: str, options: dict[str, Any]) -> None:
         raise CalibodyError(f"{what} has unwrap = {options['unwrap']!r}; give true or false.")
     if options.get("hold", "zero") not in HOLDS:
         raise CalibodyError(f'{what} has hold = {options["hold"]!r}; give "zero" or "linear".')
-    check_sd(options.get("sd"), what)
+    if not isinstance(options.get("sd"), str):
+        check_sd(options.get("sd"), what)
+    elif kind is DriveSpec:
+        raise CalibodyError(f"{what} has sd = {options['sd']!r}; give one number (only observed channels have an sd per sample).")
+    check_resolution(options.get("resolution"), what)
+    if options.get("valid") is not None:
+        options["valid"] = check_valid(options["valid"], what)
 
 
 class _Run:
@@ -207,16 +218,26 @@ class _Run:
 
     def observations(self, channel: str, spec: ObserveSpec) -> list[Observation]:
         unit = factor(spec.unit, channel)
-        sd = None if spec.sd is None else unit * spec.sd
         read = [self.series(f'the channel "{path}"', path, spec, column) for path, column in _scalars(channel, spec)]
         times, paths, values = [t for t, _ in read], observed_paths(channel, spec.columns), [x for _, x in read]
         if spec.columns is not None and quantity(channel) in ORIENTATIONS:
             if any(not np.array_equal(t, times[0]) for t in times):
                 raise CalibodyError(f'The columns of the channel "{channel}" have different clocks; an orientation needs all of them at the same instants.')
             values = _oriented(channel, spec, np.stack(values), unit)
-        found = [Observation(path, t, x, sd) for path, t, x in zip(paths, times, values, strict=False)]
+        sd = self.spread(channel, spec, times) if isinstance(spec.sd, str) else [None if spec.sd is None else unit * spec.sd] * len(times)
+        resolution, valid = (
+            None if spec.resolution is None else abs(unit) * spec.resolution,
+            None if spec.valid is None else tuple(unit * x for x in spec.valid),
+        )
+        found = [Observation(path, t, x, s, resolution=resolution, valid=valid) for path, t, x, s in zip(paths, times, values, sd, strict=False)]  # type: ignore[arg-type]
         automatic = spec.unwrap is None and spec.columns is None and quantity(channel) == "angle"
         return [o.unwrapped(force=spec.unwrap is True) for o in found] if automatic or spec.unwrap else found
+
+    def spread(self, channel: str, spec: ObserveSpec, times: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The sd of every sample, from a column beside the values."""
+        clock, sd = self.series(f'the sd of the channel "{channel}"', channel, dataclasses.replace(spec, scale=1.0, offset=0.0), str(spec.sd), padding=False)
+        at = {t: x for t, x in zip(clock, sd, strict=True)}
+        return [np.array([at.get(t, math.nan) for t in instants]) for instants in times]
 
     def drives(self, channel: str, spec: DriveSpec) -> list[Drive]:
         unit = factor(spec.unit, channel)
@@ -232,8 +253,8 @@ class _Run:
             out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd))
         return out
 
-    def series(self, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Clock [s] and values [SI] of one column, without padding."""
+    def series(self, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str, padding: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Clock [s] and values [SI] of one column, without padding (rows without time and value; without `padding`, only without time)."""
         table, unit = self.table(spec.file), factor(spec.unit, path)
         _check_stated_unit(table, what, path, spec, column)
         clock = table.clock(self.time if spec.time is None else spec.time, column, what)
@@ -241,7 +262,7 @@ class _Run:
         raw = table.numbers(column, what)
         if len(times) != len(raw):
             raise CalibodyError(f'"{table.source}": the clock "{clock}" has {len(times)} samples and "{column}" has {len(raw)}; they must be equally long.')
-        used = ~(np.isnan(times) & np.isnan(raw))
+        used = ~(np.isnan(times) & np.isnan(raw)) if padding else ~np.isnan(times)
         times, raw = times[used], raw[used]
         check_clock(f'"{table.source}", clock "{clock}" of {what}', times)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -37,12 +37,31 @@ class Observation:
     """Instants of the samples [s], strictly increasing."""
     values: np.ndarray
     """SI units, after scale and offset; NaN is a gap."""
-    sd: float | None = None
-    """Standard deviation of the noise, in the units of `values`; None: not known, to be found."""
+    sd: Any = None
+    """Standard deviation of the noise, in the units of `values`: a number, or one per sample; None: not known, to be found. Of one per sample the
+    number kept here is the typical one, `1/sqrt(mean(1/sd^2))`."""
+    relative_sd: np.ndarray | None = None
+    """(samples,) the sd of each sample over `sd`; None: all alike."""
+    resolution: float | None = None
+    """Step of a sensor that counts, in the units of `values`: adds resolution^2/12 to the variance of the noise."""
+    valid: tuple[float, float] | None = None
+    """Samples at or beyond these limits (a sensor that saturates, a dropout written as a number) are ignored."""
+    ignored: np.ndarray | None = None
+    """(samples,) which samples were ignored for that."""
 
     def __post_init__(self) -> None:
         what = f'The channel "{check_channel(self.channel)}"'
         times, values = _series(what, self.times, self.values)
+        resolution, valid = check_resolution(self.resolution, what), check_valid(self.valid, what)
+        if valid is not None:
+            beyond = np.isfinite(values) & ((values <= valid[0]) | (values >= valid[1]))
+            ignored = beyond if self.ignored is None else beyond | self.ignored
+            if beyond.any():
+                values = np.where(beyond, np.nan, values)
+                values.setflags(write=False)
+                if not np.isfinite(values).any():
+                    raise CalibodyError(f"{what} has no sample inside valid = [{valid[0]:g}, {valid[1]:g}]; check the limits and their unit.")
+            object.__setattr__(self, "ignored", ignored)
         if np.isinf(values).any():
             raise CalibodyError(f"{what} is infinite at sample {int(np.argmax(np.isinf(values))) + 1}; mark gaps as NaN or leave the cell empty.")
         count = int(np.isfinite(values).sum())
@@ -50,14 +69,23 @@ class Observation:
             raise CalibodyError(f"{what} has no finite sample; check the column and its missing values.")
         if count < FEWEST_SAMPLES:
             raise CalibodyError(f"{what} has {count} finite sample{'s' if count > 1 else ''}; at least {FEWEST_SAMPLES} are needed.")
-        object.__setattr__(self, "times", times)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "sd", check_sd(self.sd, what))
+        sd, relative = _spread(self.sd, self.relative_sd, values, what)
+        for name, value in (("times", times), ("values", values), ("sd", sd), ("relative_sd", relative), ("resolution", resolution), ("valid", valid)):
+            object.__setattr__(self, name, value)
 
     @property
     def present(self) -> np.ndarray:
         """Which samples are not gaps."""
         return np.isfinite(self.values)
+
+    @property
+    def noise(self) -> tuple[float | None, np.ndarray | None]:
+        """The sd with that of counting, `resolution/sqrt(12)` for a reading anywhere within a step; and that of each sample over it (None: all alike)."""
+        if self.sd is None or self.resolution is None:
+            return self.sd, self.relative_sd
+        each = np.hypot(self.sd * (1.0 if self.relative_sd is None else self.relative_sd), self.resolution / math.sqrt(12.0))
+        typical = _typical(np.atleast_1d(each)[self.present if self.relative_sd is not None else ...])
+        return typical, None if self.relative_sd is None else each / typical
 
     @property
     def period(self) -> float:
@@ -78,7 +106,8 @@ class Observation:
                 f'The channel "{self.channel}" has {int(np.isfinite(self.values[inside]).sum())} finite samples from {start:g} s to {end:g} s '
                 f"(it was recorded from {self.times[0]:g} s to {self.times[-1]:g} s); at least {FEWEST_SAMPLES} are needed."
             )
-        return replace(self, times=self.times[inside], values=self.values[inside])
+        parts = {name: None if (x := getattr(self, name)) is None else x[inside] for name in ("relative_sd", "ignored")}
+        return replace(self, times=self.times[inside], values=self.values[inside], **parts)
 
     def warnings(self) -> list[str]:
         """Sentences about what looks wrong but can be fitted."""
@@ -87,6 +116,16 @@ class Observation:
         if self.period > SLOW_CLOCK:
             out.append(f'{what} has one sample every {self.period:g} s; if its clock is not in seconds, give time_unit ("ms", "us", "ns").')
         out += _gap_sentences(what, t)
+        if self.ignored is not None and self.ignored.any():
+            low, high = self.valid or (math.nan, math.nan)
+            out.append(f"{what}: {int(self.ignored.sum())} of {len(self.values)} samples lie at or beyond valid = [{low:g}, {high:g}] and are ignored.")
+        if self.resolution is not None:
+            share = (
+                f"{self.resolution / math.sqrt(12.0):.2g} is added to its noise (in squares)"
+                if self.sd is not None
+                else "its noise is taken to be at least that"
+            )
+            out.append(f"{what} counts in steps of {self.resolution:.3g}: {share}.")
         if x.min() == x.max():
             return [*out, f"{what} is constant ({x[0]:g}); it says little, unless the mechanism was at rest."]
         for word, limit in (("largest", x.max()), ("smallest", x.min())):
@@ -206,7 +245,7 @@ class Recording:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.start:g} s to {self.end:g} s, from {self.source}"]
         for o in self.observations:
-            noise = "noise not given" if o.sd is None else f"sd {o.sd:g}"
+            noise = "noise not given" if o.sd is None else f"sd {o.sd:g}" + ("" if o.relative_sd is None else " (typical)")
             lines.append(f"  observed  {o.channel}  {int(o.present.sum())} samples, {1 / o.period:.4g} Hz, {noise}")
         for d in self.drives:
             noise = "" if d.sd is None else f", sd {d.sd:g}"
@@ -241,6 +280,49 @@ def check_sd(sd: object, what: str) -> float | None:
     if not is_finite(sd) or not sd > 0:
         raise CalibodyError(f"{what} has sd = {sd!r}; give a positive standard deviation, or leave it out.")
     return float(sd)
+
+
+def check_resolution(resolution: object, what: str) -> float | None:
+    """The step of a sensor that counts, or None."""
+    if resolution is None:
+        return None
+    if not is_finite(resolution) or not resolution > 0:
+        raise CalibodyError(f"{what} has resolution = {resolution!r}; give the step of the sensor, above zero, or leave it out.")
+    return float(resolution)
+
+
+def check_valid(valid: object, what: str) -> tuple[float, float] | None:
+    """The limits of a sensor, or None."""
+    if valid is None:
+        return None
+    limits = tuple(valid) if isinstance(valid, (list, tuple, np.ndarray)) else ()
+    if len(limits) != 2 or not all(is_finite(x) or x in (math.inf, -math.inf) for x in limits) or not limits[0] < limits[1]:
+        raise CalibodyError(f"{what} has valid = {valid!r}; give two numbers, the lower limit first.")
+    return float(limits[0]), float(limits[1])
+
+
+def _typical(sd: np.ndarray) -> float:
+    """The sd that samples of different sd have together: `1/sqrt(mean(1/sd^2))`."""
+    return float(1.0 / np.sqrt(np.mean(1.0 / sd**2)))
+
+
+def _spread(sd: Any, relative: np.ndarray | None, values: np.ndarray, what: str) -> tuple[float | None, np.ndarray | None]:
+    """The typical sd, and that of each sample over it."""
+    if not isinstance(sd, (list, tuple, np.ndarray)):
+        return check_sd(sd, what), relative
+    try:
+        each = np.asarray(sd, dtype=float)
+    except (TypeError, ValueError):
+        raise CalibodyError(f"{what}: sd must be a number, or an array of numbers.") from None
+    if each.shape != values.shape:
+        raise CalibodyError(f"{what} has {len(values)} samples and an sd of the shape {each.shape}; give one number, or one per sample.")
+    present = np.isfinite(values)
+    wrong = present & ~((each > 0) & np.isfinite(each))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise CalibodyError(f"{what} has sd = {each[k]:g} at sample {k + 1}; give a positive standard deviation, or make the sample a gap.")
+    typical = _typical(each[present])
+    return typical, np.where(present, each, typical) / typical
 
 
 def check_clock(what: str, times: np.ndarray) -> None:
