@@ -126,7 +126,7 @@ class Kinked(AbstractProblem):
 
 def test_it_stops_going_back_and_forth() -> None:
     found = minimise(Kinked(), (1, np.zeros(1)), np.zeros(1))
-    assert "back and forth by 10 sd" in found.status and len(found.history) == 6
+    assert "back and forth by 10 sd" in found.status and len(found.history) == 4
 
 
 def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:

@@ -67,12 +67,17 @@ class Coordinates(Block):
         return retract(self.structure, value, d.T)
 
     def carried(self, value: np.ndarray, to: Coordinates) -> np.ndarray:
-        """Along the tangent between the two nodes around each new one."""
+        """The cubic through the four nodes around each new one, in the tangent space of the node before it: a straight line would have no acceleration at the new nodes
+        and too much at the old ones."""
         if np.array_equal(self.times, to.times):
             return value
         k, part = _between(self.times, to.times)
-        step = difference(self.structure, value[:, k + 1], value[:, k])
-        return retract(self.structure, value[:, k], part * step)
+        first = np.clip(k - 1, 0, len(self.times) - 4)
+        away, step = k + part - first, np.zeros((self.structure.nv, len(to.times)))
+        for a in range(4):
+            weight = np.prod([(away - b) / (a - b) for b in range(4) if b != a], axis=0)
+            step += weight * difference(self.structure, value[:, first + a], value[:, k])
+        return retract(self.structure, value[:, k], step)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

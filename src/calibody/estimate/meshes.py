@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -46,6 +46,8 @@ TOLERANCE = 1e-2
 """A mesh is solved when a step moves the parameters by less than this many standard deviations; steps converge quadratically, so what is left is less."""
 MOVES = 0.3
 """The mesh is fine enough when halving h moves no parameter by more than this many standard deviations."""
+MUCH = 4.0
+"""Times that, all parameters together (root of the mean square in their own white-noise metric): so far from fine enough that no error bars are needed to see it."""
 FINEST = 0.07
 """Sampling periods between the nodes of the finest mesh: the period halved four times."""
 LARGEST = 4_000_000
@@ -113,11 +115,27 @@ class Level:
 
     problem: Problem
     solution: Solution
-    found: Uncertainty
+    given: bool
+    """Whether the noise of all channels was stated."""
+
+    @cached_property
+    def found(self) -> Uncertainty:
+        """Its error bars, if anyone asks: they cost as much as an iteration."""
+        freedom = self.problem.runs[0].structure.nv - self.problem.runs[0].kept
+        return assess(self.problem, self.solution.x, self.solution.theta, freedom, self.given)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """What is reported."""
+        return reported(self.problem.entries, self.solution.theta).values
 
 
 def _settled(levels: Sequence[Level]) -> bool:
-    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
+    """Whether halving the mesh moved nothing much. Where the parameters together moved very much, as the last step says, no error bars are needed to see that it did."""
+    last, moved = levels[-1].solution.last, levels[-1].solution.theta - levels[-2].solution.theta
+    if last is not None and moved @ last.information @ moved > (MUCH * MOVES) ** 2 * len(moved):
+        return False
+    moved, sd = np.abs(levels[-1].values - levels[-2].values), levels[-1].found.sd
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
@@ -129,7 +147,7 @@ def _unsettled(levels: Sequence[Level]) -> str:
     h = 1e3 * levels[-1].problem.runs[0].h
     if len(levels) == 1:
         return f"The mesh (h = {h:.3g} ms) was not refined, because it is large already; give h to see what a finer one says."
-    moved, sd = np.abs(levels[-1].found.reported.values - levels[-2].found.reported.values), levels[-1].found.sd
+    moved, sd = np.abs(levels[-1].values - levels[-2].values), levels[-1].found.sd
     most = float(np.max((moved / sd)[np.isfinite(sd) & (sd > 0.0)], initial=0.0))
     return (
         f"Halving the mesh to h = {h:.3g} ms still moved a parameter by {most:.2g} of its standard deviation, and it was not refined further: "
@@ -175,7 +193,8 @@ class Meshes:
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
             self.blunt = True
             problem = problem.sharpened(self._kept(coarse))
-            solution = minimise(problem, [replace(s, sides=None) for s in x], theta, Settings(tolerance=tolerance), self._note)
+            x, theta = [replace(s, sides=None) for s in solution.x], solution.theta
+            solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
         if staged and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
                 smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
@@ -187,7 +206,7 @@ class Meshes:
             problem, solution = self._turns(problem, solution, noisy)
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
-        return Level(problem, solution, self._assess(problem, solution))
+        return Level(problem, solution, self.given)
 
     def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
@@ -202,10 +221,6 @@ class Meshes:
         deltas = coarse.problem.runs[0].deltas
         assert deltas is not None
         return deltas
-
-    def _assess(self, problem: Problem, solution: Solution) -> Uncertainty:
-        freedom = self.structure.nv - problem.runs[0].kept
-        return assess(problem, solution.x, solution.theta, freedom, self.given)
 
     def _turns(self, problem: Problem, solution: Solution, noisy: bool) -> tuple[Problem, Solution]:
         """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
@@ -278,7 +293,7 @@ class Meshes:
     def result(self, levels: Sequence[Level], seconds: float) -> Result:
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
         mesh = Mesh(problem.runs[0].h, len(levels) - 1)
-        values = [level.found.reported.values for level in levels]
+        values = [level.values for level in levels]
         error = _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
@@ -300,8 +315,9 @@ class Meshes:
         )
 
     def _lacks(self, levels: Sequence[Level]) -> tuple[Suspect, ...]:
-        """What the model lacks, on the finest mesh whose columns for all suspects fit."""
-        fitting = [level for level in levels if level.solution.converged and _entries(level) <= LARGEST / 4]
+        """What the model lacks, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""
+        enough = levels[:-1] if len(levels) > 1 and _settled(levels) else levels
+        fitting = [level for level in enough if level.solution.converged and _entries(level) <= LARGEST / 4]
         if not fitting or not levels[-1].solution.converged:
             return ()
         level = fitting[-1]

@@ -121,7 +121,7 @@ class Problem(Observed[Run, States]):
             run = self.runs[r]
             F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data]
             F.append(run.layout.prior(motion))
-            C.append(run.equations(numbers, evaluate(run.structure, numbers, point, derivatives=False), motion))
+            C.append(run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion))
         return np.concatenate(F), np.concatenate(C)
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ class Problem(Observed[Run, States]):
         run = self.runs[r]
         model, numbers, _ = self.model_of(r, theta)
         point, frames = self.framed(r, states, model, numbers)
-        residual = evaluate(run.structure, numbers, point, derivatives=False).residual / run.h
+        residual = evaluate(run.structure, numbers, point, False, frames).residual / run.h
         A = np.zeros((run.inner, run.structure.nv, len(run.disturbed)))
         for k, (_, velocity) in enumerate(run.disturbed):
             dofs, acts = assembly.acting(plan_of(run.structure), frames, velocity)
@@ -141,10 +141,10 @@ class Problem(Observed[Run, States]):
         run, p = self.runs[r], len(self.entries)
         model, numbers, sensors = self.model_of(r, theta)
         point, frames = self.framed(r, motion, model, numbers)
-        result = evaluate(run.structure, numbers, point)
+        result = evaluate(run.structure, numbers, point, frames=frames)
         F, Fx, Ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
         C, Cx = run.equations(numbers, result, motion), run.jacobian(model, numbers, frames, result)
-        Ct = self._equations_by_parameters(r, theta, numbers, model, point, result, motion) if parameters else np.zeros((run.layout.rows, p))
+        Ct = self._equations_by_parameters(r, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
         return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when), result)
 
     def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Linearisation:
@@ -217,7 +217,7 @@ class Problem(Observed[Run, States]):
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
 
     def _equations_by_parameters(
-        self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, result: Evaluation, motion: States
+        self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, frames: Frames, result: Evaluation, motion: States
     ) -> np.ndarray:
         run, p = self.runs[r], len(self.entries)
         balance, constraints = run.layout.row_place[BALANCE], run.layout.row_place[CONSTRAINTS]
@@ -228,7 +228,7 @@ class Problem(Observed[Run, States]):
         plain = [x for x in wanted if x not in late and x not in soft]
         bodies = groups(self.entries)
         paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]
-        found = columns(run.structure, numbers, point, paths, model)
+        found = columns(run.structure, numbers, point, paths, model, frames)
         for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
             rows = np.concatenate([(residual / run.h).T.ravel(), run.constrain(numbers.softness, constraint)])
             out[:, k] += place.slope(theta[k]) * rows

@@ -40,6 +40,10 @@ class Frames:
     acts: np.ndarray
     """(6, scalar coordinates, K): wrench of a unit joint force on the child; `free` only."""
 
+    def cut(self, first: int, end: int) -> Frames:
+        """Of some of the nodes."""
+        return Frames(*(a[..., first:end] for a in (self.H, self.T, self.s, self.gradient, self.acts)))
+
     def pose(self, links: Any, nodes: slice = slice(None)) -> al.Pose:
         return al.unpack_pose(self.H[:, :, links, nodes])
 

@@ -36,25 +36,29 @@ from calibody.mechanics.sums import Sums, project
 CHUNK = 8192
 
 
-def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: bool = True) -> Evaluation:
-    """Residuals at the inner nodes, constraints at all nodes, and (if asked) every derivative with respect to coordinates and controls.
+def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: bool = True, frames: Frames | None = None) -> Evaluation:
+    """Residuals at the inner nodes, constraints at all nodes, and (if asked) every derivative with respect to coordinates and controls; `frames` of the point, if known.
 
     Works through the nodes in chunks that fit the cache, on all cores.
     """
     refuse_load_friction(structure.model)
-    if structure.coordinates != TREE and point.turns is None:
+    if structure.coordinates != TREE and point.turns is None and frames is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
     K = point.q.shape[1]
     pieces = chunks(structure, K)
     plan_of(structure).prepare()
     if len(pieces) == 1:
-        return _evaluate_chunk(structure, numbers, point, derivatives)
-    first = _evaluate_chunk(structure, numbers, cut(point, *pieces[0]), derivatives)
+        return _evaluate_chunk(structure, numbers, point, derivatives, frames)
+
+    def evaluated(k: int, end: int) -> Evaluation:
+        return _evaluate_chunk(structure, numbers, cut(point, k, end), derivatives, None if frames is None else frames.cut(k, end))
+
+    first = evaluated(*pieces[0])
     out = _space(first, K)
 
     def fill(piece: tuple[int, int]) -> None:
         k, end = piece
-        part = first if k == 0 else _evaluate_chunk(structure, numbers, cut(point, k, end), derivatives)
+        part = first if k == 0 else evaluated(k, end)
         for name, shorter in _ARRAYS.items():
             array = getattr(part, name)
             if array is not None:
@@ -97,9 +101,9 @@ def cut(point: Point, first: int, end: int) -> Point:
     )
 
 
-def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool) -> Evaluation:
+def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool, frames: Frames | None) -> Evaluation:
     plan = plan_of(structure)
-    f = assembly.frames(structure, numbers, point)
+    f = assembly.frames(structure, numbers, point) if frames is None else frames
     sums, out = contributions(plan, numbers, point, f, derivatives)
     project(plan, f.H, f.T, sums, out)
     if structure.coordinates == TREE:

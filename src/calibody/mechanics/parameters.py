@@ -55,12 +55,12 @@ def single(structure: Structure, paths: Sequence[str]) -> list[Place]:
     return places
 
 
-def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequence[str], model: Model | None = None) -> Columns:
-    """Derivatives of residuals and constraints with respect to the numbers at `paths`; `model` has the values `numbers` were made of."""
+def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequence[str], model: Model | None = None, frames: Frames | None = None) -> Columns:
+    """Derivatives of residuals and constraints with respect to the numbers at `paths`; `model` has the values `numbers` were made of; `frames` of the point, if known."""
     places = single(structure, paths)
     if structure.coordinates != TREE and point.turns is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
-    worker = _Columns(structure, numbers, point, structure.model if model is None else model)
+    worker = _Columns(structure, numbers, point, structure.model if model is None else model, frames)
     K = point.q.shape[1]
     residual, constraint = np.zeros((len(places), structure.nv, K - 2)), np.zeros((len(places), structure.nc, K))
     shifts = {k: shift for k, place in enumerate(places) if (shift := worker.shift(place)) is not None}
@@ -75,10 +75,10 @@ def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequenc
 class _Columns:
     """Frames and regressors, computed once for all paths."""
 
-    def __init__(self, structure: Structure, numbers: Numbers, point: Point, model: Model) -> None:
+    def __init__(self, structure: Structure, numbers: Numbers, point: Point, model: Model, frames: Frames | None) -> None:
         self.structure, self.numbers, self.point, self.model = structure, numbers, point, model
         self.plan: Plan = plan_of(structure)
-        self.frames: Frames = assembly.frames(structure, numbers, point)
+        self.frames: Frames = assembly.frames(structure, numbers, point) if frames is None else frames
         self.nodes = point.q.shape[1]
         self.nothing = np.zeros((structure.nc, self.nodes))
         self._regressor: np.ndarray | None = None

@@ -62,7 +62,8 @@ class Settings:
     tolerance: float = 1e-4
     """Converged when a full step moves the parameters by less than this many standard deviations (given the stated noise) ..."""
     feasibility: float = 1e-7
-    """... and no equation is off by more than this, relative to the size of its terms."""
+    """... and no equation is off by more than this after it, relative to the size of its terms: what a step leaves of them is of second order in it, so the states
+    moved little too. (Without parameters there is only that to go by, and the equations have to hold before the step already.)"""
     close: float = 0.03
     """Where a kink (dry friction) keeps the iteration between two neighbouring pieces, it counts as converged after three steps in a row
     that move the parameters by less than this many standard deviations, the equations holding to `close_feasibility`."""
@@ -136,12 +137,12 @@ def minimise(
             penalty = _penalty(penalty, taken.multipliers)
             length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
             size = lin.size(theta)
-            small = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
+            done = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
             near = damping == 0.0 and change < settings.close and violation < settings.close_feasibility * size
             close = close + 1 if near else 0
             stuck = near and length < settings.shortest  # at the bottom, as far as rounding and kinks allow
-            small = small or stuck or close >= 3
-            if length >= settings.shortest or small:
+            done = done or stuck or close >= 3
+            if length >= settings.shortest or done:
                 break
             damping = max(10.0 * damping, 1e-2 * float(np.max(np.diag(taken.information) * problem.scale**2, initial=1e-8)))
         else:
@@ -154,6 +155,7 @@ def minimise(
         x, other = problem.settled(x, theta)
         if length > 0.0 or other:
             lin = problem.linearise(x, theta)
+        small = done or (len(theta) > 0 and damping == 0.0 and length == 1.0 and change < settings.tolerance)
         small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
@@ -166,10 +168,10 @@ def minimise(
 
 
 def _alternates(history: Sequence[Iteration], information: np.ndarray) -> bool:
-    """Whether every second point of the last six is the same, to a fiftieth of the way between them."""
-    if len(history) < 6:
+    """Whether every second point of the last four is the same, to a fiftieth of the way between them."""
+    if len(history) < 4:
         return False
-    back = [a.theta - b.theta for a, b in zip(history[-4:], history[-6:-2], strict=True)]
+    back = [a.theta - b.theta for a, b in zip(history[-2:], history[-4:-2], strict=True)]
     return all(d @ information @ d < (0.02 * history[-1].change) ** 2 for d in back)
 
 
