@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,15 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         return self.runs[0].structure.model
 
     @cached_property
+    def _models(self) -> dict[int, tuple[np.ndarray, tuple[Model, Numbers, dict[tuple[str, str], float]]]]:
+        """Of the runs: the last parameters, and the model they make."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept only to be quick."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
     def lower(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         return np.array([e.lower for e in self.entries])
 
@@ -93,9 +102,12 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         return out
 
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
-        values, sensors = values_at(self.entries, theta, run)
-        model = self.model.replace(values, check=False)
-        return model, Numbers.of(self.runs[run].structure, model), sensors
+        known = self._models.get(run)  # a point is looked at several times: by the line search, for its friction, to linearise
+        if known is None or not np.array_equal(known[0], theta):
+            values, sensors = values_at(self.entries, theta, run)
+            model = self.model.replace(values, check=False)
+            known = self._models[run] = theta.copy(), (model, Numbers.of(self.runs[run].structure, model), sensors)
+        return known[1]
 
     def fitted(self, r: int, states: State, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
         """Every channel of a run with the prediction of its samples."""

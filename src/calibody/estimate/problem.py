@@ -108,7 +108,15 @@ class Problem(Observed[Run, States]):
 
     def framed(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
         point = self.runs[r].point(model, numbers, motion)
-        return point, assembly.frames(self.runs[r].structure, numbers, point)
+        known = self._frames.get(r)  # as of `model_of`: coordinates and numbers are never changed in place
+        if known is None or known[0] is not motion.q or known[1] is not numbers:
+            known = self._frames[r] = motion.q, numbers, assembly.frames(self.runs[r].structure, numbers, point)
+        return point, known[2]
+
+    @cached_property
+    def _frames(self) -> dict[int, tuple[np.ndarray, Numbers, Frames]]:
+        """Of the runs: the last coordinates and numbers, and their frames."""
+        return {}
 
     def values(self, x: Sequence[States], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         F, C = [self.prior(theta)], []
