@@ -1,6 +1,6 @@
 """The command line. Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 
-A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; a fit that did not converge is 1; an interruption is 130; a
+A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; a fit that did not converge, or whose model does not describe the data, is 1; an interruption is 130; a
 defect of calibody is one sentence that asks for a report, and 70 (`--debug` shows the traceback of any of them).
 """
 
@@ -83,7 +83,7 @@ def calibody(
         calibody fit experiment.toml        estimate; writes a folder with the calibrated model and report.html
 
     \b
-    Exit codes: 0 done, 1 the fit did not converge, 2 a mistake in what was given, 130 interrupted.
+    Exit codes: 0 done, 1 the fit did not converge or the model does not describe the data, 2 a mistake in what was given, 130 interrupted.
     """
 
 
@@ -307,6 +307,12 @@ def _show_fit(found: Any, as_json: bool, quiet: bool, truth: dict[str, float] | 
         typer.echo(f"report: {path}")
     if not found.converged:
         print(f"error: the fit did not converge: {found.status}", file=sys.stderr)
+        raise typer.Exit(NOT_CONVERGED)
+    from calibody.report.verdict import verdict
+
+    said = verdict(found)
+    if not said.calibrated:
+        print(f"error: {said.headline}", file=sys.stderr)
         raise typer.Exit(NOT_CONVERGED)
 
 

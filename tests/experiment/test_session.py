@@ -66,6 +66,13 @@ def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path,
     assert code == 0 and "status: converged" in out
 
 
+def test_a_model_that_does_not_describe_the_data_exits_with_1(run: Command, tmp_path: Path) -> None:
+    """Residuals a hundred times the stated noise: the fit converges, and nobody is told that anything was calibrated."""
+    code, out, err = run("fit", write(tmp_path, EXPERIMENT.replace("sd = 0.004", "sd = 4e-5")))
+    assert code == 1 and "status: converged" in out
+    assert "error: Not calibrated: the model does not describe these data (residuals " in err
+
+
 def test_the_shadow_method_from_a_file(run: Command, tmp_path: Path) -> None:
     """The engine's step and compliance are given; the report is made like any other."""
     method = 'name = "shadow"\nkappa = 50.0\nh = 0.02\nformulation = "lifted"\nstepper = { compliance = 1e-6, angular_compliance = 1e-6 }\n'

@@ -27,6 +27,8 @@ CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion: close below the first, far off above the second."""
 IMPOSSIBLE = "The estimates are not physically possible together"
 """How the note of a fit begins whose estimates no mechanism can have."""
+ABSURD = 5.0
+"""Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
 COARSE = 0.5
@@ -46,6 +48,8 @@ class Verdict:
     level: str
     headline: str
     items: tuple[Item, ...]
+    calibrated: bool
+    """Whether the numbers may be used at all: converged, and the model describes the data."""
 
 
 def verdict(found: Saved) -> Verdict:
@@ -62,9 +66,13 @@ def verdict(found: Saved) -> Verdict:
         *_outliers(found),
     )
     if not found.finished:
-        return Verdict(BAD, "This fit is unfinished.", items[:1])
+        return Verdict(BAD, "This fit is unfinished.", items[:1], False)
     if not found.converged:
-        return Verdict(BAD, "The fit did not converge; do not use its numbers.", items)
+        return Verdict(BAD, "The fit did not converge; do not use its numbers.", items, False)
+    if (times := _largest_residual(found)) > ABSURD:
+        return Verdict(
+            BAD, f"Not calibrated: the model does not describe these data (residuals {plain(times, 3)} times the noise).{_suspicion(found)}", items, False
+        )
     total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
     which = f"{'all' if good == total else good} of {counted(total, 'parameter')}" if good < total else f"all {counted(total, 'parameter')}"
     if total == 1 and good == 1:
@@ -75,7 +83,20 @@ def verdict(found: Saved) -> Verdict:
         MIND: f"Calibrated with reservations: {which} determined.",
         BAD: f"Calibrated, but look into the points below before use: {which} determined.",
     }
-    return Verdict(worst, said[worst], items)
+    if any(abs(s.largest_shift[1]) > WRONG for s in found.lacks):
+        said[BAD] = f"Calibrated, but something is missing that moves estimates by more than their error bars: {which} determined.{_suspicion(found)}"
+    return Verdict(worst, said[worst], items, True)
+
+
+def _largest_residual(found: Saved) -> float:
+    """Times the stated noise, of any channel; 0 where the noise was found from the residuals themselves."""
+    fit = found.document["fit"]
+    return max((f["rms_over_sd"] for f in fit.values() if f["rms_over_sd"] is not None), default=0.0) if found.document["noise"]["given"] else 0.0
+
+
+def _suspicion(found: Saved) -> str:
+    """What to try first, for the headline."""
+    return f" First suspect: {found.lacks[0].words}." if found.lacks else ""
 
 
 def _converged(found: Saved) -> Item:
