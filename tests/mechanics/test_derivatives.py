@@ -49,6 +49,8 @@ def everything() -> cb.Model:
             cb.Loop("weld", "weld", "f", "b", anchor2=(0.1, 0.2, 0.3)),
             cb.Loop("gear", "coupling", joint1="h2", joint2="h3", polynomial=(0.1, 0.5, 0.3, 0.2, 0.1)),
             cb.Loop("held", "coupling", joint1="s", polynomial=(0.1, 0, 0, 0, 0)),
+            cb.Loop("rod", "distance", "c", "f", anchor1=(0.1, 0.2, 0.3), anchor2=(0.3, 0.1, 0.2), length=0.7),
+            cb.Loop("strut", "distance", "world", "d", anchor1=(0.1, 0.2, 0.3), length=0.7),
         ],
         springs=[
             cb.Spring("between", "c", "f", point1=(0.1, 0.1, 0.1), stiffness=3, damping=0.5, rest_length=0.2),

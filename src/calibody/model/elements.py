@@ -239,8 +239,8 @@ class Site:
         _not_zero(self, "orientation")
 
 
-POINT, WELD, COUPLING = "point", "weld", "coupling"
-LOOP_KINDS = (POINT, WELD, COUPLING)
+POINT, WELD, COUPLING, DISTANCE = "point", "weld", "coupling", "distance"
+LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,8 @@ class Loop:
     - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations);
     - weld: the frame (`anchor1`, `orientation1`) of `body1` coincides with that of `body2` (six);
     - coupling: `s1 - reference1 = polynomial(s2 - reference2)` between the coordinates of two hinges or slides (one); without
-      `joint2`, `s1` is held at `reference1 + polynomial[0]`.
+      `joint2`, `s1` is held at `reference1 + polynomial[0]`;
+    - distance: the two points are joined by a massless rod of the given `length` (one).
     """
 
     KIND: ClassVar[str] = "loop"
@@ -260,6 +261,7 @@ class Loop:
         "orientation1": (WXYZ, ""),
         "orientation2": (WXYZ, ""),
         "polynomial": (("c0", "c1", "c2", "c3", "c4"), ""),
+        "length": (SCALAR, "m"),
         "compliance": (SCALAR, "m/N"),
         "relaxation": (SCALAR, "s"),
     }
@@ -277,6 +279,8 @@ class Loop:
     polynomial: tuple[float, float, float, float, float] = (0.0, 1.0, 0.0, 0.0, 0.0)
     compliance: float = 0.0
     relaxation: float = 0.0
+    length: float = 0.0
+    """Of a rod [m]."""
 
     def __post_init__(self) -> None:
         if self.kind not in LOOP_KINDS:
@@ -284,6 +288,8 @@ class Loop:
         _coerce(self)
         _not_zero(self, "orientation1", "orientation2")
         _not_negative(self, "compliance", "relaxation")
+        if self.kind == DISTANCE and self.length <= 0.0:
+            raise ModelError(f"loop.{self.name}.length is {self.length:g}; a rod has a length above zero (two points that coincide are a loop of kind point).")
         if self.kind == COUPLING and not self.joint1:
             raise ModelError(f"loop.{self.name} couples joints but names no joint1; give the joint whose coordinate it determines.")
         if self.kind != COUPLING and self.body1 == self.body2:
@@ -471,5 +477,5 @@ def summary(element: Any) -> str:
 
 __all__ = [
     "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "World",
-    "BALL", "COUPLING", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "ELEMENT_TYPES", "JOINT_KINDS", "LOOP_KINDS", "summary",
+    "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "ELEMENT_TYPES", "JOINT_KINDS", "LOOP_KINDS", "summary",
 ]  # fmt: skip

@@ -4,8 +4,8 @@ A file describes its type by one value (`base.py` has the protocol) and is liste
 dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
 
-from calibody.mechanics.elements import bushing, coupling, inline, perpendicular, point, spring
+from calibody.mechanics.elements import bushing, coupling, distance, inline, perpendicular, point, spring
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, Force
 
-CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (point.TYPE, perpendicular.TYPE, inline.TYPE, coupling.TYPE)
+CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (point.TYPE, perpendicular.TYPE, inline.TYPE, coupling.TYPE, distance.TYPE)
 FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)
