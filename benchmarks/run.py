@@ -152,6 +152,7 @@ def placements() -> list[Metric]:
 
 def stepping(count: int, coordinates: str, steps: int) -> float:
     """Steps per second of the compiled program, without compiling."""
+    from calibody.mechanics import host
     from calibody.mechanics.structure import Numbers, Structure
     from calibody.steppers import step
     from calibody.steppers.start import start_of
@@ -160,13 +161,14 @@ def stepping(count: int, coordinates: str, steps: int) -> float:
     numbers = Numbers.of(structure)
     start, _ = start_of(structure, numbers, {"joint.j0.angle": 0.5}, "mass", 1.0)
     values = step.Values.of(structure, numbers, np.ones(structure.nc))
-    compiled = step.compiled(structure)
+    first = step.first_state(structure, numbers, host.configuration(structure, numbers, start.q), start, 1e-3)
+    advance = step.compiled(structure, values, first, 0)
     control, applied = np.zeros((0, step.PIECE)), np.zeros((count, step.PIECE))
 
     def run() -> None:
-        state = compiled.start(values, start.q, start.v, start.s, 1e-3)
+        state, status = first, 0
         for _ in range(steps // step.PIECE):
-            _, state, _, _, status, _ = compiled.advance(values, state, control, applied, np.int32(step.PIECE), 1e-3, 1e-3)
+            _, state, _, _, status, _ = advance(values, state, control, applied, np.int32(step.PIECE), np.float64(1e-3), np.float64(1e-3))
         assert int(status) == 0
 
     return steps // step.PIECE * step.PIECE / best(run, 3)

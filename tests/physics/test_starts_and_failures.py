@@ -105,6 +105,43 @@ def test_step_too_large_for_the_rotation(h: float) -> None:
     assert np.isfinite(motion.q).all()
 
 
+@pytest.mark.parametrize("armature", [0.0, 0.2])
+def test_every_step_of_three_radians_is_told(armature: float) -> None:
+    """The equations have no solution there (or, with an armature, one that is a whole turn further): not a matter of stiff springs."""
+    body = cb.Body("wheel", mass=1.0, inertia=(0.02, 0.02, 0.04))
+    for kind in ("hinge", "free"):
+        model = cb.Model("wheel", [body], [cb.Joint("axle", "wheel", kind, armature=armature)], world=WEIGHTLESS)
+        for turn in (3.0, 6.5):
+            rate = {"joint.axle.rate": turn / 0.01} if kind == "hinge" else {"joint.axle.rate": (0.0, 0.0, 0.0, 0.0, 0.0, turn / 0.01)}
+            with pytest.raises(cb.SimulationError, match=r"joint\.axle turns by more than 1 rad in one step of 0\.01 s; a step of 0\.00\d+ s would do"):
+                cb.simulate(model, 0.1, 0.01, rate)
+
+
+def flat_parallelogram(gravity: tuple[float, float, float], mass: float = 1.0) -> cb.Model:
+    """All links along x: the closure's x and y equations depend on each other there, and nowhere else."""
+    bar = {"com": (0.5, 0, 0), "inertia": (0.01, 0.1, 0.1)}
+    bodies = [cb.Body("a", mass=1.0, **bar), cb.Body("b", "a", position=(1, 0, 0), mass=1.0, **bar), cb.Body("c", position=(1, 0, 0), mass=mass, **bar)]
+    joints = [cb.Joint(f"j{name}", name) for name in "abc"]
+    loop = cb.Loop("close", body1="b", body2="c", anchor1=(1, 0, 0), anchor2=(1, 0, 0))
+    return cb.Model("parallelogram", bodies, joints, [loop], world=cb.World(gravity=gravity))
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "mass", "initial"), [("tree", 1.0, {}), ("tree", 2.0, {}), ("free", 1.0, {"joint.ja.rate": 1.0, "joint.jc.rate": 1.0})]
+)
+def test_parallelogram_started_flat(coordinates: str, mass: float, initial: dict[str, float]) -> None:
+    """It stays closed, and a note says to which side it folded."""
+    model = flat_parallelogram((0.0, -9.81, 0.0) if not initial else (0.0, 0.0, 0.0), mass)
+    motion = cb.simulate(model, 10.0, 1e-3, initial, coordinates=coordinates)
+    ends = [motion.frames.H[:, :, motion.structure.body_link[name]] for name in ("b", "c")]
+    assert np.abs(np.subtract(*(H[:, 0] + H[:, 3] for H in ends))).max() < 1e-9
+    assert np.ptp(motion["joint.ja.angle"]) > 1.0
+    side = next(note for note in motion.notes if "it left to the side with" in note)
+    assert "loop.close" in side and (("joint.ja -" in side) if not initial else ("body.a +" in side))
+    hanging = cb.simulate(flat_parallelogram((9.81, 0.0, 0.0)), 1.0, 1e-3)
+    assert not any("side" in note for note in hanging.notes) and np.abs(hanging["joint.ja.angle"]).max() < 1e-12
+
+
 def test_body_without_mass() -> None:
     model = cb.Model("ghost", [cb.Body("ghost")], [cb.Joint("hinge", "ghost")])
     for run in (lambda: cb.simulate(model, 0.1), lambda: cb.forward_dynamics(model)):

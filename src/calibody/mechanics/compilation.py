@@ -1,11 +1,43 @@
-"""jax as calibody uses it: float64, and a persistent cache for everything that is compiled, however small. Import jax from here."""
+"""jax as calibody uses it: float64, and a cache on disk for everything that is compiled, however small. Import jax from here.
+
+**Kernels** (`jax.jit`) are kept by jax itself: a new process traces them again and finds the machine code.
+
+**Programs** (`program`) are kept whole: a new process reads the machine code without tracing anything, and a process that needs one again, for a mechanism of
+the same topology with other numbers, has it in memory. What a program is kept by says all that it was made from: the caller's key (a topology), the shapes of
+the arguments, the sources of this package, the versions of jax and Python, and the processor. A file that is damaged, or was made for something else, is a
+file that is not there; a folder that cannot be written costs the compilation of every start.
+
+**Loops in one piece.** XLA runs a loop operation by operation unless it counts as small; then it becomes one function of machine code. The loops of a
+stepper run over operations on a few dozen numbers each, so for them that is several times faster. What counts as small is said by an option that is read when
+jax compiles for the first time (`LOOP_BYTES`); a program that has already used jax, or sets the option itself, only gets slower steps. Products of small
+matrices must not go to a library (`ONE_PIECE`): a loop that calls one cannot be in one piece.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-import jax
+# Memory that a loop may touch and still be compiled in one piece [bytes]: no stepper has one that is larger.
+LOOP_BYTES = 1_000_000_000
+_LOOPS = "xla_cpu_small_while_loop_byte_threshold"
+if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):  # before jax reads it
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_extra_options={_LOOPS}={LOOP_BYTES}".strip()
+
+import jax  # noqa: E402
+
+ONE_PIECE: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+# Programs kept on disk; the oldest goes first. One is about a megabyte.
+MOST_FILES = 200
 
 
 def cache_folder() -> Path:
@@ -30,3 +62,107 @@ def configure() -> None:
 
 
 configure()
+
+
+# -- programs ------------------------------------------------------------------------------------------------------------------------
+
+_programs: dict[tuple, Callable[..., Any]] = {}
+
+
+def program(function: Callable[..., Any], key: Hashable, arguments: tuple) -> Callable[..., Any]:
+    """`function` compiled for arguments like these (shapes and types count, values do not), from memory or from disk where it was compiled before.
+
+    `key` says what the function is made from: two functions with equal keys must do the same.
+    """
+    leaves, tree = jax.tree.flatten(arguments)
+    shapes = tuple((str(jax.numpy.result_type(x)), getattr(x, "shape", ())) for x in leaves)
+    name = (key, shapes, str(tree))
+    if name not in _programs:
+        file = _file(name)
+        found = _read(file)
+        if found is None:
+            found = _compiled(function, arguments)
+            _write(file, found)
+        _programs[name] = found
+    return _programs[name]
+
+
+def forget() -> None:
+    """Forget the programs in memory (those on disk stay)."""
+    _programs.clear()
+
+
+def _compiled(function: Callable[..., Any], arguments: tuple) -> Callable[..., Any]:
+    """Truly compiled, past jax's own cache: what comes from there cannot be written to a file once more."""
+
+    def program(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    lowered = jax.jit(program).lower(*arguments)
+    with _not_kept_by_jax():
+        try:
+            return lowered.compile(compiler_options=ONE_PIECE)
+        except jax.errors.JaxRuntimeError:  # another version of XLA without that option
+            return lowered.compile()
+
+
+@contextmanager
+def _not_kept_by_jax() -> Iterator[None]:
+    setting = "jax_persistent_cache_min_compile_time_secs"
+    before = jax.config.values[setting]
+    jax.config.update(setting, float("inf"))
+    try:
+        yield
+    finally:
+        jax.config.update(setting, before)
+
+
+@lru_cache(maxsize=1)
+def _made_of() -> str:
+    """What every program depends on besides its key: sources, versions, options and the processor."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent.parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + path.read_bytes())
+    flags = ""
+    try:
+        flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        pass
+    digest.update(
+        repr((jax.__version__, sys.version, os.environ.get("XLA_FLAGS"), platform.machine(), platform.processor(), platform.system(), flags)).encode()
+    )
+    return digest.hexdigest()
+
+
+def _file(name: tuple) -> Path:
+    return cache_folder() / "programs" / hashlib.sha256(repr((name, _made_of())).encode()).hexdigest()
+
+
+def _read(file: Path) -> Callable[..., Any] | None:
+    """The program in a file, if there is one and it is whole: the file begins with the digest of the rest."""
+    from jax.experimental import serialize_executable
+
+    try:
+        content = file.read_bytes()
+        if content[:32] != hashlib.sha256(content[32:]).digest():
+            return None
+        return serialize_executable.deserialize_and_load(*pickle.loads(content[32:]))
+    except Exception:  # whatever is wrong with a file of a cache, it can be made again
+        return None
+
+
+def _write(file: Path, compiled: Any) -> None:
+    from jax.experimental import serialize_executable
+
+    try:
+        content = pickle.dumps(serialize_executable.serialize(compiled))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(hashlib.sha256(content).digest() + content)
+        os.replace(temporary, file)  # whole or not at all
+        for old in sorted(file.parent.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)[MOST_FILES:]:
+            old.unlink(missing_ok=True)
+    except Exception:  # a program that cannot be kept is compiled again next time
+        pass

@@ -14,7 +14,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import body as body_element
-from calibody.mechanics.kinematics import retract
+from calibody.mechanics.kinematics import difference as difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import LAW, POSITIONS, Numbers, Structure
@@ -34,6 +34,8 @@ class Configuration:
     frames: Frames
     g: np.ndarray
     G: np.ndarray
+    C: np.ndarray
+    """What the multipliers act through."""
     M: np.ndarray
 
 
@@ -45,8 +47,8 @@ def configuration(structure: Structure, numbers: Numbers, q: np.ndarray) -> Conf
     f = assembly.frames(structure, numbers, point)
     out = Evaluation(np.zeros((structure.nv, 1)), np.zeros((structure.nc, 3)), *plan.pairs)
     assembly.constraints(plan, numbers, point, f, Sums(plan, 1, True), out)
-    G = out.dense_gradient(1) if structure.nc else np.zeros((0, structure.nv))
-    return Configuration(f, out.constraint[:, 1], G, mass_matrix(structure, numbers, f))
+    G, C = (out.dense_gradient(1), out.dense_acting(1)) if structure.nc else (np.zeros((0, structure.nv)),) * 2
+    return Configuration(f, out.constraint[:, 1], G, C, mass_matrix(structure, numbers, f))
 
 
 def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0) -> np.ndarray:

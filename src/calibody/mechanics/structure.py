@@ -18,7 +18,7 @@ So both are one mechanics: `free` is the tree in which every joint has been cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -102,7 +102,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """A model's topology: indices (the model is kept for names; hashed by identity, so that what is derived from it is derived once)."""
+    """What is solved for: indices, and the model they were made from (hashed by identity, so that what is derived from it is derived once)."""
 
     model: Model
     coordinates: str
@@ -119,6 +119,11 @@ class Structure:
             raise ModelError(f'joint.{soft[0]} is compliant, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
         tree_units = _tree_units(model)
         return cls(model, coordinates, tree_units, tree_units if coordinates == TREE else _free_units(tree_units))
+
+    @cached_property
+    def topology(self) -> tuple:
+        """All that the indices depend on, without numbers and names: equal for two mechanisms that differ in these only, so that they share what is compiled."""
+        return (self.coordinates, *_topology(self.model))
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 
@@ -292,6 +297,29 @@ class Structure:
         """What to call a degree of freedom in a sentence."""
         unit = self.units[self.dof_unit[dof]]
         return f"joint.{unit.joint.name}" if self.coordinates == TREE and unit.joint is not None else f"body.{unit.body.name}"
+
+
+# Tables of elements that exert no force and carry none, and the fields of the others that name another element.
+FORCELESS = ("site", "sensor", "geometry")
+REFERENCES = {"parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint"}
+
+
+def _topology(model: Model) -> tuple:
+    """Per element what is not a number: names of others as their places in the tables, words such as a joint's kind as they are."""
+    places = {kind: {name: i for i, name in enumerate(table)} for kind, table in model.tables.items()}
+
+    def kept(field: str, value: object) -> object:
+        if field in REFERENCES and isinstance(value, str):
+            return places[REFERENCES[field]].get(value, value)  # the world, and no joint, stand for themselves
+        if isinstance(value, float) or (isinstance(value, tuple) and all(isinstance(x, float) for x in value)):
+            return 0.0
+        return value if isinstance(value, (str, int, bool, tuple)) or value is None else repr(value)
+
+    return tuple(
+        (kind, *(tuple(kept(f.name, getattr(e, f.name)) for f in fields(e) if f.name != "name") for e in table.values()))
+        for kind, table in model.tables.items()
+        if kind not in FORCELESS
+    )
 
 
 def refuse_load_friction(model: Model) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibody.mechanics import host
 from calibody.mechanics.structure import Numbers, Structure
 
 
@@ -20,7 +19,10 @@ class Trajectory:
     multipliers: np.ndarray
     """(nc, n + 1) constraint forces at the nodes; those of the last node are not determined and repeat the one before."""
     iterations: int
+    active: np.ndarray
+    """(nc,) which constraint rows were kept, at the end."""
     failure: str | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,10 @@ class AbstractStepper(ABC):
         """The coordinates to solve in, given what the user asked for ("auto", "tree" or "free")."""
         return asked
 
-    def rows(self, structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
-        """(nc,) which constraint rows are kept: those that do not follow from others."""
-        if not structure.nc:
-            return np.ones(0, dtype=bool)
-        return host.independent_rows(structure, host.configuration(structure, numbers, q).G, numbers.softness)
+    @abstractmethod
+    def viscous_below(self) -> float:
+        """Rate below which the dry friction of a motion counts as viscous [rad/s, m/s], where forces are computed from it."""
 
     @abstractmethod
-    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
-        """Steps from `start`; control (actuators, n), applied (tree velocities, n); `active` marks the constraint rows that are kept."""
+    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
+        """Steps from `start`; control (actuators, n), applied (tree velocities, n)."""

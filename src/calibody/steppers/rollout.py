@@ -55,15 +55,15 @@ def simulate(
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
     start, joint_rate = start_of(structure, numbers, initial or {}, projection, size)
-    active = method.rows(structure, numbers, start.q)
     edges = h * np.arange(n + 2)
     control, applied = drives_of(structure, drive or {}, edges)
-    trajectory = method.run(structure, numbers, start, control, applied, h, active)
+    trajectory = method.run(structure, numbers, start, control, applied, h)
     computed = trajectory.q.shape[1]
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
     motion = Motion(
         model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
-        getattr(method, "friction_rate", 1e-3), start.v, joint_rate, active.astype(float), trajectory.iterations, (*model.notes, *_dropped(structure, active)),
+        method.viscous_below(), start.v, joint_rate, trajectory.active.astype(float), trajectory.iterations,
+        (*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
     )  # fmt: skip
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)

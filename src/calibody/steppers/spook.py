@@ -22,6 +22,7 @@ from calibody.steppers.motion import Motion
 from calibody.steppers.spook_inverse import Forces
 from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 from calibody.steppers.step import PIECE, piece
+from calibody.steppers.variational import Variational
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class Spook(AbstractStepper):
             raise SimulationError(f'stepper="spook" moves every body by itself, so coordinates = {asked!r} does not fit; leave it out, or give "free".')
         return FREE
 
-    def rows(self, structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
-        """All: regularised rows may depend on each other."""
-        return np.ones(structure.nc, dtype=bool)
+    def viscous_below(self) -> float:
+        """Friction is exact here; forces computed from a motion afterwards need some rate, as the variational stepper's."""
+        return Variational().friction_rate
 
     def softness(self, structure: Structure, numbers: Numbers) -> np.ndarray:
         """(2, nc) compliance and damping time of every constraint row: the model's where it has one, else the settings."""
@@ -70,7 +71,7 @@ class Spook(AbstractStepper):
     def values(self, rows: Rows, numbers: Numbers, model: Model, possible: bool = True) -> Values:
         return Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
 
-    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
+    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         rows = Rows.of(structure, numbers)
         values = self.values(rows, numbers, structure.model)
         compiled = spook_step.compiled(rows)
@@ -93,7 +94,7 @@ class Spook(AbstractStepper):
                 break
         lam = np.concatenate(forces).T
         last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
-        return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), pivots, failure)
+        return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), pivots, np.ones(structure.nc, dtype=bool), failure)
 
     def _why(
         self, compiled: spook_step.Compiled, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float

@@ -19,25 +19,31 @@ and the program is a handful of small dense products, whatever the number of bod
 monotonicity test (Deuflhard 2004, section 3.3): a step is halved until the simplified correction `K_old^-1 r_new`, the new residual in the
 measure of the old point, is shorter than the step. The next correction itself is no measure: it grows, rightly, where dry friction lets go;
 nor is a norm with fixed weights, which stalls where several joints stick at once.
+
+What is compiled is a loop over steps (`advance`), a loop over Newton iterations in it, and the equations once. It depends on the mechanism's topology only, so
+mechanisms of equal topology share it (`compiled`), and contains nothing that keeps it from becoming one piece of machine code while the mechanism is small
+(`solve/dense.py`): no LAPACK, no scattered writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.mechanics.compilation import jax
+from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
-from calibody.mechanics.kinematics import Geometry, difference, poses, retract, twists
+from calibody.mechanics.host import Configuration
+from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.structure import FREE, LAW, TREE, Numbers, Structure
+from calibody.solve.dense import Factors, factored, identity, put_at, slice_at, solved
 from calibody.spatial import algebra as al
+from calibody.steppers.base import Start
 
 # Steps per call of the compiled program: results come back in pieces of this length, whatever the duration.
 PIECE = 512
@@ -47,7 +53,7 @@ MAXIMAL_ITERATIONS = 60
 # Shortest damped Newton step before giving up.
 SHORTEST = 1e-5
 
-CONVERGED, STALLED, NOT_FINITE, TURNED = 0, 1, 2, 3
+CONVERGED, STALLED, NOT_FINITE, TURNED, OPENED = 0, 1, 2, 3, 4
 
 
 class Values(NamedTuple):
@@ -70,9 +76,11 @@ class Values(NamedTuple):
     """(nv,) size of a displacement of each dof that counts as one: 1 rad, or the mechanism's size."""
     active: Any
     """(nc,) 1 for rows that are kept, 0 for rows that depend on others and were dropped."""
+    gap: Any
+    """How far a dropped row may open before the rows are chosen again."""
 
     @classmethod
-    def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray) -> Values:
+    def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray, gap: float = np.inf) -> Values:
         """`active` marks the constraint rows that are kept."""
         plan = plan_of(structure)
         g = Geometry.of(structure, numbers)
@@ -81,6 +89,7 @@ class Values(NamedTuple):
         return cls(
             geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
             numbers.elements, numbers.softness, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+            np.float64(gap),
         )  # fmt: skip
 
 
@@ -123,8 +132,9 @@ class State(NamedTuple):
     p: Any
     g_before: Any
     d: Any
-    """Displacement of the last step, and of the one before: the next is extrapolated from them."""
+    """Displacements of the last three steps: the next is extrapolated from them."""
     d_before: Any
+    d_before_that: Any
     multipliers: Any
     first: Any
     """1 at a known start, else 0."""
@@ -138,8 +148,8 @@ class _Trial(NamedTuple):
     d: Any
     di: Any
     t: Any
-    K: Any
-    """The matrix of the equations at the base point: the damping measures the next residual by it (simplified correction)."""
+    factors: Factors
+    """Of the matrix of the equations at the base point: the damping measures the next residual by it (simplified correction)."""
     count: Any
     final: Any
     """The correction is so small that the next evaluation, with it applied, is the result."""
@@ -185,10 +195,12 @@ class Program:
             Z = np.zeros((count, s.nv))
             Z[np.arange(count), plan.coordinate_dof] = 1.0
             return q[s.scalar_positions], Z, Z
-        value, Z, A = jnp.zeros(count), jnp.zeros((count, s.nv)), jnp.zeros((count, s.nv))
+        parts, order = [(jnp.zeros(0), jnp.zeros((0, s.nv)), jnp.zeros((0, s.nv)))], [np.zeros(0, dtype=np.int64)]
         for kind, which in plan.coordinate_kinds:
-            z, W, acts = self.measured(kind, plan.coordinate_links[which], values.frame[:, which], H, T)
-            value, Z, A = value.at[which].set(z[0]), Z.at[which].set(W[0]), A.at[which].set(acts[0])
+            parts.append(tuple(x[0] for x in self.measured(kind, plan.coordinate_links[which], values.frame[:, which], H, T)))
+            order.append(np.arange(count)[which])
+        back = np.argsort(np.concatenate(order))  # kind by kind, and back in their order: a write at given places would break the loop into pieces
+        value, Z, A = (jnp.concatenate(x)[back] for x in zip(*parts, strict=True))
         value = value + values.reference
         turns = 2.0 * np.pi * jnp.round((s_near - value) / (2.0 * np.pi))
         return value + jnp.where(plan.rotational, turns, 0.0), Z, A
@@ -316,27 +328,25 @@ class Program:
         soft = eps > 0.0
         return jnp.where(soft, weight, 1.0), jnp.where(soft, known, 0.0), jnp.where(soft, eps, 0.0)
 
-    def _correction(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any, Any, Any]:
-        """The Newton correction of q_(k+1), the new impulse `h c lambda` at a trial node, and the matrix and residual it comes from."""
-        s = self.structure
-        if not s.nc:
-            return _solve(J, state.p - left), impulse, J, state.p - left
+    def _equations(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any]:
+        """The residual of the step's equations at a trial node and impulse `h c lambda`, and minus its derivative by both."""
+        if not self.structure.nc:
+            return state.p - left, J
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         weight, known, eps = self.constraint_row(values, state, h)
         C = state.node.C * values.active[:, None]
+        soft = jnp.where(values.active > 0, eps / c, 1.0)
         upper = jnp.concatenate([J, -C.T], axis=1)
-        lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(jnp.where(values.active > 0, eps / c, 1.0))], axis=1)
+        lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(soft)], axis=1)
         rows = values.active * (weight * node.g + known)
-        K = jnp.concatenate([upper, lower])
-        x = _solve(K, jnp.concatenate([state.p - left, -rows]))
-        residual = jnp.concatenate([state.p - left + C.T @ impulse, -rows - jnp.where(values.active > 0, eps / c, 1.0) * impulse])
-        return x[: s.nv], x[s.nv :], K, residual
+        return jnp.concatenate([state.p - left + C.T @ impulse, -rows - soft * impulse]), jnp.concatenate([upper, lower])
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
         """The next state, a status (`CONVERGED`, ...) and the number of evaluations.
 
         One loop body serves the first guess, the damped Newton iterations and the final evaluation, so that the program contains the
-        equations once: they are what compiling it costs.
+        equations once: they are what compiling it costs. The guess continues the last three displacements by a parabola, which is so near where the
+        motion is smooth that one correction is enough.
         """
         s = self.structure
 
@@ -350,9 +360,11 @@ class Program:
             node = self.node(values, retract(s, trial.q, trial.t * trial.d), state.node.s)
             impulse = trial.impulse + trial.t * trial.di
             left, right, J = self.left_right(values, state.node, node, u, applied, h, delta)
-            d, new_impulse, K, residual = self._correction(values, state, node, impulse, left, J, h)
-            before, after = norm(trial.d), norm(d)
-            simplified = norm(_solve(trial.K, residual)[: s.nv])  # what is left, in the measure of the base point
+            residual, K = self._equations(values, state, node, impulse, left, J, h)
+            factors = jax.lax.cond(trial.final, lambda: trial.factors, lambda: factored(K))  # the final evaluation needs no correction
+            x = solved(factors, residual)
+            before, after = norm(trial.d), norm(x[: s.nv])
+            simplified = norm(solved(trial.factors, residual)[: s.nv])  # what is left, in the measure of the base point
             accept = (trial.count == 0) | (simplified <= (1.0 - 0.1 * trial.t) * before) | (after < QUADRATIC)
             final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & (after < 0.03 * before)))
 
@@ -360,23 +372,26 @@ class Program:
                 return jnp.where(accept, x, y)
 
             return _Trial(
-                pick(node.q, trial.q), pick(impulse, trial.impulse), pick(d, trial.d), pick(new_impulse - impulse, trial.di), pick(1.0, 0.5 * trial.t),
-                pick(K, trial.K), trial.count + 1, final, trial.final, node, impulse, right,
+                pick(node.q, trial.q), pick(impulse, trial.impulse), pick(x[: s.nv], trial.d), pick(x[s.nv :], trial.di), pick(1.0, 0.5 * trial.t),
+                Factors(*map(pick, factors, trial.factors)), trial.count + 1, final, trial.final, node, impulse, right,
             )  # fmt: skip
 
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         impulse = c * state.multipliers
+        guess = 3.0 * (state.d - state.d_before) + state.d_before_that
         no, one = jnp.zeros((), bool), jnp.ones(())
-        start = _Trial(
-            state.node.q, impulse, 2.0 * state.d - state.d_before, 0.0 * impulse, one, jnp.eye(s.nv + s.nc), jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p
-        )  # fmt: skip
+        start = _Trial(state.node.q, impulse, guess, 0.0 * impulse, one, identity(s.nv + s.nc), jnp.zeros((), jnp.int32), no, no, state.node, impulse, state.p)
         end = jax.lax.while_loop(unfinished, iterate, start)
         finite = jnp.all(jnp.isfinite(end.node.q)) & jnp.all(jnp.isfinite(end.at_node))
-        turned = _largest_turn(state.node.H, end.node.H) >= 1.0
-        status = jnp.where(finite, jnp.where(end.done, jnp.where(turned, TURNED, CONVERGED), STALLED), NOT_FINITE).astype(jnp.int32)
         moved = difference(s, end.node.q, state.node.q)
-        before = jnp.where(state.first > 0, moved, state.d)
-        return State(end.node, -end.right, state.node.g, moved, before, end.at_node / c, jnp.zeros(())), status, end.count
+        turn = jnp.max(jnp.where(layout_of(s).dof_rotational, jnp.abs(moved), 0.0), initial=0.0)  # a whole turn does not show in the poses
+        turned = (_largest_turn(state.node.H, end.node.H) >= 1.0) | (turn >= 1.0)
+        opened = jnp.max(jnp.where(values.active > 0, 0.0, jnp.abs(end.node.g)), initial=0.0) > values.gap
+        arrived = jnp.where(turned, TURNED, jnp.where(opened, OPENED, CONVERGED))
+        status = jnp.where(finite, jnp.where(end.done, arrived, STALLED), NOT_FINITE).astype(jnp.int32)
+        before, before_that = (jnp.where(state.first > 0, moved, x) for x in (state.d, state.d_before))
+        before = jnp.where(end.done, before, guess)  # what a step that failed was to do
+        return State(end.node, -end.right, state.node.g, moved, before, before_that, end.at_node / c, jnp.zeros(())), status, end.count
 
     def advance(self, values: Values, state: State, control: Any, applied: Any, count: Any, h: Any, delta: Any) -> tuple:
         """Up to `PIECE` steps; control (actuators, PIECE), applied (tree velocities, PIECE). Stops at the first step that fails."""
@@ -388,40 +403,16 @@ class Program:
 
         def body_(carry: tuple) -> tuple:
             i, state, q, multipliers, _, iterations = carry
-            state, status, used = self.step(values, state, control[:, i], applied[:, i], h, delta)
-            good = status == CONVERGED
-            return i + jnp.where(good, 1, 0), state, q.at[i].set(state.node.q), multipliers.at[i].set(state.multipliers), status, iterations + used
+            state, status, used = self.step(values, state, column(control, i), column(applied, i), h, delta)
+            q, multipliers = put_at(q, state.node.q[None], (i, 0)), put_at(multipliers, state.multipliers[None], (i, 0))
+            return i + (status == CONVERGED).astype(jnp.int32), state, q, multipliers, status, iterations + used
 
         start = (jnp.zeros((), jnp.int32), state, q, multipliers, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
         return jax.lax.while_loop(unfinished, body_, start)
 
-    def start(self, values: Values, q: Any, v: Any, s_near: Any, h: Any) -> State:
-        """The state at a known start: p_0 = P_0' Hdot_0 E + A_0' J_a s'_0, and a straight extrapolation as first guess."""
-        node = self.node(values, q, s_near)
-        s = self.structure
-        zero = jnp.zeros(s.nc)
-        return State(node, self.momentum(values, node, v), node.g, h * v, h * v, zero, jnp.ones(()))
-
-    def momentum(self, values: Values, node: Node, v: Any) -> Any:
-        return self.mass_matrix(values, node) @ v
-
-    def mass_matrix(self, values: Values, node: Node) -> Any:
-        _, _, J = self._bodies(values, node, node, 1.0)
-        J = J + node.A.T @ (values.law[LAW.index("armature")][:, None] * node.Z)
-        if len(self.plan.ball_links):
-            _, Z = self.ball_node(values, node)
-            J = J + jnp.einsum("akj,k,aki->ji", Z, values.ball_law[3], Z)
-        return J
-
 
 def _add(a: tuple, b: tuple) -> tuple:
     return tuple(x + y for x, y in zip(a, b, strict=True))
-
-
-def _solve(A: Any, b: Any) -> Any:
-    if not A.shape[0]:
-        return b
-    return jnp.linalg.solve(A, b)
 
 
 def _largest_turn(HA: Any, HB: Any) -> Any:
@@ -438,18 +429,41 @@ def piece(array: np.ndarray, first: int) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """The compiled functions of one structure."""
-
-    program: Program
-    advance: Callable
-    start: Callable
-    node: Callable
-    mass_matrix: Callable
+def column(array: Any, i: Any) -> Any:
+    """`array[:, i]`, i known only when the program runs."""
+    return slice_at(array, (0, i), (array.shape[0], 1))[:, 0]
 
 
-@lru_cache(maxsize=16)
-def compiled(structure: Structure) -> Compiled:
-    program = Program(structure)
-    return Compiled(program, jax.jit(program.advance), jax.jit(program.start), jax.jit(program.node), jax.jit(program.mass_matrix))
+def first_state(structure: Structure, numbers: Numbers, at: Configuration, start: Start, h: float) -> State:
+    """The state at a known start, on the host: `p_0 = M v_0` (bodies and armatures), and a straight extrapolation as first guess."""
+    s, plan, f = structure, plan_of(structure), at.frames
+    T, count = f.T[:, :, 0], len(s.scalar_coordinates)
+    Z, A = np.zeros((count, s.nv)), np.zeros((count, s.nv))
+    M = at.M
+    if s.coordinates == TREE:
+        Z[np.arange(count), plan.coordinate_dof] = 1.0
+        A = Z
+    else:
+        for c, (parent, child) in enumerate(plan.coordinate_links):
+            for link, sign in ((child, 1.0), (parent, -1.0)):
+                dofs = s.dofs_above[link]
+                Z[c, dofs] += sign * f.gradient[:, c, 0] @ T[:, dofs]
+                A[c, dofs] += sign * f.acts[:, c, 0] @ T[:, dofs]
+        M = M + A.T @ (numbers.law[LAW.index("armature")][:, None] * Z)
+        for k, (parent, child) in enumerate(plan.ball_links):
+            Y = np.zeros((3, s.nv))  # the relative turn; its length is the same in any axes
+            for link, sign in ((child, 1.0), (parent, -1.0)):
+                dofs = s.dofs_above[link]
+                Y[:, dofs] += sign * T[:3, dofs]
+            M = M + numbers.ball_law[3, k] * Y.T @ Y
+    node = Node(start.q, f.H[..., 0], T, start.s, Z, A, at.g, at.G, at.C)
+    d = h * start.v
+    return State(node, M @ start.v, at.g, d, d, d, np.zeros(s.nc), np.ones(()))
+
+
+def compiled(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
+    """`Program.advance` of this topology, compiled."""
+    control, applied = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    return program(
+        Program(structure).advance, ("variational", structure.topology), (values, state, control, applied, np.int32(0), np.float64(0.0), np.float64(0.0))
+    )

@@ -1,4 +1,11 @@
-"""The variational stepper: second order, momentum preserving (the default). The scheme is in `step.py`."""
+"""The variational stepper: second order, momentum preserving (the default). The scheme is in `step.py`.
+
+**Loops with more equations than they need.** Where some rows of G follow from others, a largest independent set is kept and the rest is dropped
+(`host.independent_rows`). Which rows these are depends on the pose: a parallelogram that lies flat has one equation less than anywhere else, and a linkage with
+redundant rows may need another choice after half a turn. So what was dropped is watched at every node. When it opens by more than `GAP`, the node is put back to
+where all loops are closed (the nearest in the mass metric), the rates to where they stay closed, the rows are chosen there, and the motion goes on from it; a
+note says so. A mechanism that stays open with every choice is given up with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibody.errors import SimulationError
+from calibody.mechanics import host
 from calibody.mechanics.structure import Numbers, Structure, refuse_load_friction
 from calibody.steppers import step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
+
+# A dropped row may open by this, relative to the mechanism's size: rounding errors, a thousand times magnified near dead points, stay below it.
+GAP = 1e-10
+# With the same choice of rows once more it may open ten times as far, up to this.
+LARGEST_GAP = 1e-7
 
 
 @dataclass(frozen=True)
@@ -18,34 +32,49 @@ class Variational(AbstractStepper):
     friction_rate: float = 1e-3
     """Rate below which dry friction is viscous [rad/s, m/s]; below |acceleration| h/2 it has no further effect but the order at reversals."""
 
-    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, active: np.ndarray) -> Trajectory:
+    def viscous_below(self) -> float:
+        return self.friction_rate
+
+    def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_load_friction(structure.model)
-        values = step.Values.of(structure, numbers, active)
-        compiled = step.compiled(structure)
-        state = compiled.start(values, start.q, start.v, start.s, h)
-        n = applied.shape[1]
-        nodes, multipliers = [start.q[None]], []
-        iterations, failure = 0, None
-        for first in range(0, n, step.PIECE):
-            count = min(step.PIECE, n - first)
-            done, state, piece, forces, status, used = compiled.advance(
-                values, state, step.piece(control, first), step.piece(applied, first), np.int32(count), h, self.friction_rate
-            )
-            nodes.append(np.asarray(piece)[: int(done)])
-            multipliers.append(np.asarray(forces)[: int(done)])
-            iterations += int(used)
-            if int(status) != step.CONVERGED:
-                failure = self._why(structure, int(status), (first + int(done)) * h, h, state)
-                break
-        q_all = np.concatenate(nodes).T
-        lam = np.concatenate(multipliers).T if multipliers else np.zeros((structure.nc, 0))
+        at = host.configuration(structure, numbers, start.q)
+        gap, active = GAP * float(step.size_of_dofs(structure, numbers).max(initial=1.0)), host.independent_rows(structure, at.G, numbers.softness)
+        values = step.Values.of(structure, numbers, active, gap)
+        state = step.first_state(structure, numbers, at, start, h)
+        advance = step.compiled(structure, values, state, len(control))
+        nodes, multipliers, notes = [start.q[None]], [np.zeros((0, structure.nc))], []
+        n, k, iterations = applied.shape[1], 0, 0
+        failure = None
+        while k < n and failure is None:
+            count = np.int32(min(step.PIECE, n - k))
+            pieces = step.piece(control, k), step.piece(applied, k)
+            done, state, q, forces, status, used = advance(values, state, *pieces, count, np.float64(h), np.float64(self.friction_rate))
+            done, status = int(done), int(status)
+            nodes.append(np.asarray(q)[:done])
+            multipliers.append(np.asarray(forces)[:done])
+            k, iterations = k + done, iterations + int(used)
+            if status == step.OPENED:
+                at, closed, failure = _closed(structure, numbers, state, (k + 1) * h)
+                rows = host.independent_rows(structure, at.G, numbers.softness)
+                if np.array_equal(rows, active):
+                    gap *= 10.0
+                    failure = failure or (_stays_open(structure, state, active, (k + 1) * h) if gap > LARGEST_GAP * np.max(values.scale) else None)
+                else:
+                    notes.append(_chosen_again(structure, active, rows, start, closed, (k + 1) * h))
+                active = rows
+                values = step.Values.of(structure, numbers, active, gap)
+                nodes.append(closed.q[None])
+                multipliers.append(np.asarray(forces)[done : done + 1])
+                state, k = step.first_state(structure, numbers, at, closed, h), k + 1
+            elif status != step.CONVERGED:
+                failure = self._why(structure, status, k * h, h, state)
+        lam = np.concatenate(multipliers).T
         last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
-        return Trajectory(q_all, np.concatenate([lam, last], axis=1), iterations, failure)
+        return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), iterations, active, failure, tuple(notes))
 
     def _why(self, structure: Structure, status: int, time: float, h: float, state: step.State) -> str:
-        where = _fastest(structure, state)
-        if status == step.TURNED:
-            turn = float(np.abs(np.asarray(state.d)).max())
+        where, turn = _fastest(structure, state), _turn(structure, state, state.d if status == step.TURNED else state.d_before)
+        if status == step.TURNED or (status == step.STALLED and turn >= 1.0):  # beyond 1 rad the equations need not have a solution
             return f"At t = {time:.6g} s {where} turns by more than 1 rad in one step of {h:g} s; a step of {h * 0.5 / max(turn, 1.0):.1g} s would do."
         if status == step.NOT_FINITE:
             return (
@@ -55,6 +84,50 @@ class Variational(AbstractStepper):
         return f"At t = {time:.6g} s the step of {h:g} s did not converge, worst at {where}; try a step of {h / 4:g} s, or look for stiff springs or a dead point of a loop."
 
 
+def _turn(structure: Structure, state: step.State, displacement: np.ndarray) -> float:
+    """The largest turn of a link with a displacement [rad]: that of a step which failed is where it was to go."""
+    T, d = np.asarray(state.node.T)[:3], np.nan_to_num(np.asarray(displacement), nan=0.0, posinf=0.0, neginf=0.0)
+    return max((float(np.linalg.norm(T[:, above] @ d[above])) for above in structure.dofs_above), default=0.0)
+
+
 def _fastest(structure: Structure, state: step.State) -> str:
     d = np.nan_to_num(np.abs(np.asarray(state.d)), nan=np.inf)
     return structure.dof_name(int(np.argmax(d))) if d.size else "the mechanism"
+
+
+# -- loops that open -----------------------------------------------------------------------------------------------------------------
+
+
+def _closed(structure: Structure, numbers: Numbers, state: step.State, time: float) -> tuple[host.Configuration, Start, str | None]:
+    """The closed configuration nearest to a node that has opened, with rates that keep it closed; or the sentence why there is none."""
+    q, p, held = np.asarray(state.node.q), np.asarray(state.p), np.zeros(structure.nv, dtype=bool)
+    at, failure = host.configuration(structure, numbers, q), None
+    v = np.linalg.lstsq(at.M, p, rcond=None)[0]
+    try:
+        q = host.closed(structure, numbers, q, held, "mass", 1.0)
+        v = host.compatible(structure, numbers, q, v, held, "mass")
+        at = host.configuration(structure, numbers, q)
+    except SimulationError as error:
+        failure = f"At t = {time:.6g} s a loop opens: {error}"
+    return at, Start(q, v, np.asarray(state.node.s)), failure
+
+
+def _stays_open(structure: Structure, state: step.State, active: np.ndarray, time: float) -> str:
+    gap = np.where(active, 0.0, np.abs(np.asarray(state.node.g)))
+    return (
+        f"At t = {time:.6g} s {structure.row_owners[int(np.argmax(gap))]} opens by {gap.max():.2g} (m or rad) although the equations that are kept hold: "
+        "the loop is near a dead point, where they do not determine it; start it elsewhere, or take a shorter step."
+    )
+
+
+def _chosen_again(structure: Structure, before: np.ndarray, now: np.ndarray, start: Start, at: Start, time: float) -> str:
+    owner = structure.row_owners[int(np.flatnonzero(before != now)[0])]
+    if now.sum() <= before.sum():
+        return f"{owner}: from t = {time:.6g} s on other equations of it were dropped than before."
+    moved = host.difference(structure, at.q[:, None], start.q[:, None])[:, 0]
+    largest = np.argsort(-np.abs(moved), kind="stable")[:3]
+    side = ", ".join(f"{structure.dof_name(int(j))} {moved[j]:+.2g}" for j in largest if moved[j])
+    return (
+        f"{owner}: in the starting pose its equations depend on each other as nowhere else (the mechanism is stretched out or folded, and can leave that pose to more "
+        f"than one side); it left to the side with {side} at t = {time:.6g} s. To have the other side, start a little to that side."
+    )
