@@ -91,6 +91,7 @@ def point(**settings: Any) -> dict[str, Any]:
     """One fit of the synthetic release, as numbers."""
     compliance, seconds = settings.pop("compliance", 1e-5), settings.pop("seconds", 20.0)
     run = recording("release", seconds, settings.pop("seed", 0))
+    settings.setdefault("formulation", "eliminated")
     began = time.perf_counter()
     result = cb.fit(furuta(), run, FOUR, method="shadow", stepper=engine(compliance), **settings)
     observation, impulse = errors(result)
@@ -180,7 +181,7 @@ def convergence() -> None:
     """Figure 5: the cost over the iterations, with the damping as printed and with ours, and lifted."""
     from diagram import Curve, draw
 
-    from calibody.estimate.shadow import shadow
+    from calibody.estimate.shadow_fit import shadow
 
     print("\nFigure 5: cost over iterations")
     out, rows, run = [], [], recording("release", 10.0)
@@ -204,7 +205,7 @@ THIRTEEN: dict[str, cb.Unknown | float | None] = {
 
 def thirteen_of(scenario: str) -> dict[str, Any]:
     """A fit of one scenario, and its cost when the others are followed with these numbers (the seed's cross-validation)."""
-    result = cb.fit(stated(), recording(scenario, 20.0, 1, True), THIRTEEN, method="shadow", stepper=engine(1e-4))
+    result = cb.fit(stated(), recording(scenario, 20.0, 1, True), THIRTEEN, method="shadow", stepper=engine(1e-4), formulation="eliminated")
     per_node = NOISE**2 / result.problem.runs[0].K
     judged = []
     for other in ("release", "swing-up", "pulse"):
@@ -300,7 +301,7 @@ def pendulum_fit(law: str, h: float) -> dict[str, Any]:
     names = [f"single_id0{i}" for i in range(4)]
     out: dict[str, Any] = {"law": law, "h": h, "cost": [], "cv": [], "ratio": [], "values": []}
     for name in names:
-        result = cb.fit(pendulum_model(), swing(name), MODELS[law], method="shadow", h=h, kappa=100.0, stepper=engine(1e-5))
+        result = cb.fit(pendulum_model(), swing(name), MODELS[law], method="shadow", h=h, kappa=100.0, stepper=engine(1e-5), formulation="eliminated")
         per_node = NOISE**2 / result.problem.runs[0].K
         out["cost"].append(result.cost * per_node)
         out["cv"] += [follow(result, swing(other)).cost * NOISE**2 / (swing(other).duration / h) for other in names if other != name]

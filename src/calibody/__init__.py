@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from calibody.estimate.fit import fit as fit
     from calibody.estimate.predict import CrossValidation as CrossValidation, Prediction as Prediction, cross_validate as cross_validate
     from calibody.estimate.result import Result as Result
+    from calibody.estimate.shadow import Shadow as Shadow
     from calibody.estimate.sweep import sweep as sweep
+    from calibody.estimate.transcription import Transcription as Transcription
     from calibody.estimate.unknowns import Unknown as Unknown
     from calibody.experiment.saved import Saved as Saved, open as open
     from calibody.formats import load as load
@@ -59,6 +61,8 @@ _LATER = {
     "Drive": "calibody.recording.recording",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
+    "Transcription": "calibody.estimate.transcription",
+    "Shadow": "calibody.estimate.shadow",
     "cross_validate": "calibody.estimate.predict",
     "CrossValidation": "calibody.estimate.predict",
     "Prediction": "calibody.estimate.predict",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class CalibodyError(ValueError):
@@ -26,3 +26,15 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """`; did you mean "x"?` for the closest known name, or the empty string if nothing is close."""
     close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def either(names: Sequence[str]) -> str:
+    """ "a", "b" or "c" """
+    *rest, last = (f'"{name}"' for name in names)
+    return f"{', '.join(rest)} or {last}" if rest else last
+
+
+def shown(value: object) -> str:
+    """A value as an experiment file writes it, cut where it is long."""
+    text = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -12,7 +12,7 @@ from experiment.pendulum import EXPERIMENT, THETA, T, write
 
 import calibody as cb
 from calibody.errors import CalibodyError
-from calibody.experiment import Experiment, Method, RunSpec, load, save
+from calibody.experiment import Experiment, RunSpec, load, save
 from calibody.recording.readers import DriveSpec, ObserveSpec
 
 
@@ -26,7 +26,7 @@ def test_an_experiment_means_the_classes_of_python(tmp_path: Path) -> None:
     assert list(experiment.unknowns) == ["body.arm.mass", "joint.hinge.angle.bias", "rod"]
     assert mass == cb.Unknown(1.0, 0.0, math.inf, (0.5, 0.2), 0.1) and bias == cb.Unknown(per_run=True)
     assert rod == cb.Unknown(0.6, places={"body.arm.com.z": "-0.5 * rod", "site.tip.position.z": "-rod"})
-    assert experiment.method == Method(coordinates="tree", h=0.01) and experiment.method.options() == {"coordinates": "tree", "h": 0.01}
+    assert experiment.method == cb.Transcription(coordinates="tree", h=0.01)
 
 
 def test_files_are_relative_to_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +64,13 @@ def test_odd_texts_and_numbers_come_back(tmp_path: Path) -> None:
             RunSpec(observe={"joint.h.angle": ObserveSpec(column="x", file="other.csv")}, time_unit="ms"),
         ),
         unknowns={"a.b": cb.Unknown(1e22, lower=-1.0, upper=5e-324)},
-        method=Method("shadow", process_noise={"joint.h": 0.1}, robust=True, kappa=10.0, formulation="lifted", stepper={"compliance": 1e-6}),
+        method=cb.Transcription(process_noise={"joint.h": 0.1}, robust=True),
         folder=tmp_path,
     )
     assert load(save(experiment, tmp_path / "odd.toml")) == experiment
-    plain = dataclasses.replace(experiment, method=Method(process_noise=0.5), unknowns={})
-    assert load(save(plain, tmp_path / "odd.toml")) == plain
+    for method in (cb.Transcription(process_noise=0.5), cb.Shadow(kappa=10.0, formulation="lifted", stepper=cb.Spook(compliance=1e-6)), cb.Shadow()):
+        plain = dataclasses.replace(experiment, method=method, unknowns={})
+        assert load(save(plain, tmp_path / "odd.toml")) == plain
     with pytest.raises(CalibodyError, match="cannot be written"):
         save(plain, tmp_path / "nowhere" / "x.toml")
 
@@ -92,7 +93,7 @@ MISTAKES = [
     ("sd = 0.5", "sd = -0.5", ":8:", "sd = -0.5", "positive"),
     ('hold = "linear"', 'hold = "cubic"', ":11:", '"actuator.motor"', '"linear"'),
     ('name = "second"', "", ":13:", 'two runs are called "swing"', "name = "),
-    ("start = 0.5", 'start = "soon"', ":16:", "start = 'soon'", "instant in seconds"),
+    ("start = 0.5", 'start = "soon"', ":16:", 'start = "soon"', "instant in seconds"),
     ('[run.drive]\n"actuator.motor"', "[run.drive]\nactuator.motor", ":11:", "in quotes", '"actuator.motor"'),
     ("[[estimate]]\nparameter", "[estimate]\nparameter", "not valid TOML"),
     ('parameter = "body.arm.mass"', 'paramter = "body.arm.mass"', ":22:", 'did you mean "parameter"?'),
@@ -110,10 +111,13 @@ MISTAKES = [
     ('"-0.5 * rod"', "0.5", ":36:", '"body.arm.com.z"', "expression in quotes"),
     ('"body.arm.com.z" =', "body.arm.com.z =", ":36:", '"body.arm.com.z"', "in quotes"),
     ('name = "transcription"', 'name = "transcripton"', ":39:", 'did you mean "transcription"?'),
-    ('coordinates = "tree"', 'coordinates = "polar"', ":40:", "auto, tree, free"),
+    ('coordinates = "tree"', 'coordinates = "polar"', ":40:", '"auto", "tree" or "free"'),
     ('process_noise = "none"', "process_noise = -1", ":41:", "standard deviation"),
     ("h = 0.01", "h = 0", ":42:", "positive time step"),
     ("h = 0.01", "wobble = 3", ":42:", "unknown key", "it takes name, coordinates"),
+    ("h = 0.01", "kappa = 10.0", ":42:", '[method] has kappa, which belongs to method = "shadow"'),
+    ("h = 0.01", "robust = 1", ":42:", "[method] has robust = 1", "true or false"),
+    ('process_noise = "none"', "process_noise = { joint.hinge = 0.1 }", ":41:", '"joint.hinge"', "in quotes"),
     ("# swinging", "run = 3", "swing.toml", "TOML"),
 ]
 

@@ -28,7 +28,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[cb.Result, Path]:
     """A result and the folder it was written to."""
     base = tmp_path_factory.mktemp("swing")
     what = experiment.load(write(base))
-    result = cb.fit(what.model(), what.runs(), what.estimate(), **what.method.options())
+    result = cb.fit(what.model(), what.runs(), what.estimate(), method=what.method)
     return result, run_folder.write(result, base / "fit", what, "calibody fit swing.toml", {"import": 1.0, "compile": 2.0})
 
 

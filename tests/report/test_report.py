@@ -28,7 +28,7 @@ from calibody.report.verdict import BAD, GOOD, MIND, verdict
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("report")
     what = experiment.load(write_files(base))
-    result = cb.fit(what.model(), what.runs(), what.estimate(), **what.method.options())
+    result = cb.fit(what.model(), what.runs(), what.estimate(), method=what.method)
     run_folder.write(result, base / "fit", what, "calibody fit swing.toml", truth={"body.arm.mass": 0.4})
     write(base / "fit")
     return base / "fit"

@@ -1,63 +1,75 @@
-"""`fit`: parameters, motion and forces from recordings, by transcription (`meshes.py`) or as the shadow of an engine (`shadow.py`)."""
+"""`fit`: parameters, motion and forces from recordings, by one of the estimators that stand beside this file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from calibody.errors import CalibodyError
-from calibody.estimate import noise
-from calibody.estimate.meshes import transcribe
-from calibody.estimate.result import Result
-from calibody.estimate.unknowns import Unknown
-from calibody.model import Model
+from calibody.errors import CalibodyError, either, nearest, shown
+from calibody.estimate.estimator import AbstractEstimator
+from calibody.estimate.shadow import Shadow
+from calibody.estimate.transcription import Transcription
 from calibody.recording.recording import Recording
-from calibody.solve.gauss_newton import Iteration
 
 if TYPE_CHECKING:
-    from calibody.steppers.spook import Spook
+    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.result import Result
+    from calibody.model import Model
+
+ESTIMATORS: dict[str, type[AbstractEstimator]] = {kind.name: kind for kind in (Transcription, Shadow)}
+"""By their short forms, in the order in which they are offered; the first is the default."""
 
 
 def fit(
     model: Model,
     runs: Recording | Sequence[Recording],
-    estimate: Mapping[str, Unknown | float | None],
-    process_noise: noise.ProcessNoise = "none",
-    coordinates: str = "auto",
-    h: float | None = None,
-    robust: bool = False,
-    report: Callable[[Iteration], None] | None = None,
+    estimate: Unknowns,
+    *,
+    method: str | AbstractEstimator = Transcription.name,
+    report: Report | None = None,
     start: Mapping[str, float] | None = None,
-    method: str = "transcription",
-    kappa: float | None = None,
-    formulation: str | None = None,
-    stepper: Spook | None = None,
+    **options: Any,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
 
-    `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `process_noise` is "none" (the model is exact, only
-    measurements are noisy), "auto" (forces that the model lacks are estimated with their size), or the standard deviation of such forces, for
-    all joints or per joint, if they are drawn anew every sampling period [N, N m]. `h` fixes the mesh; otherwise it starts as coarse as the
-    motion allows and is refined. `robust` weighs outliers down. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
+    `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `method` is an estimator with its options, such as
+    `cb.Transcription(process_noise="auto")` or `cb.Shadow(h=0.01)`, or the name of one; then `options` are its options, as in
+    `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
     of the initial ones (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
-
-    `method = "shadow"` estimates in the discretisation of a regularised fixed-step engine instead (seed 000): `stepper` says which (its compliance and
-    damping times), `h` its step, `kappa` how much the engine's equations weigh, `formulation` whether the joints' impulses are "eliminated" or "lifted".
     """
-    recordings = _recordings(runs)
-    if method == "shadow":
-        given = {"process_noise": process_noise != "none", "coordinates": coordinates not in ("auto", "free"), "robust": robust}
-        if (wrong := next((name for name, is_given in given.items() if is_given), None)) is not None:
-            raise CalibodyError(f'method = "shadow" has no {wrong}; leave it out, or use method = "transcription".')
-        from calibody.estimate.shadow import shadow
+    return estimator(method, options).estimate(model, _recordings(runs), estimate, report=report, start=start)
 
-        asked = {"kappa": kappa, "h": h, "formulation": formulation, "stepper": stepper}
-        return shadow(model, recordings, estimate, report=report, start=start, **{k: v for k, v in asked.items() if v is not None})
-    if method != "transcription":
-        raise CalibodyError(f'method = "{method}"; give "transcription" or "shadow".')
-    if (wrong := next((n for n, v in (("kappa", kappa), ("formulation", formulation), ("stepper", stepper)) if v is not None), None)) is not None:
-        raise CalibodyError(f'{wrong} belongs to method = "shadow"; leave it out, or ask for that method.')
-    return transcribe(model, recordings, estimate, process_noise, coordinates, h, robust, report, start)
+
+def estimator(method: str | AbstractEstimator, options: Mapping[str, Any]) -> AbstractEstimator:
+    """The estimator that a method and options beside it stand for."""
+    if isinstance(method, AbstractEstimator):
+        if options:
+            raise CalibodyError(f"{next(iter(options))} stands beside a method that has its own options; give it there, cb.{type(method).__name__}(...).")
+        return method
+    if not isinstance(method, str) or method not in ESTIMATORS:
+        kinds = " or ".join(f"cb.{kind.__name__}(...)" for kind in ESTIMATORS.values())
+        raise CalibodyError(f"method = {shown(method)}; give {either(list(ESTIMATORS))}, or {kinds}.")
+    for option in options:
+        if option not in option_names(ESTIMATORS[method]):
+            raise CalibodyError(f'method = "{method}" has no {option}{elsewhere(option, method) or _suggestion(option, method)}')
+    return ESTIMATORS[method](**options)
+
+
+def option_names(kind: type[AbstractEstimator]) -> tuple[str, ...]:
+    """The options of an estimator, which are the fields of its dataclass."""
+    return tuple(f.name for f in fields(kind))  # pyright: ignore[reportArgumentType]
+
+
+def elsewhere(option: str, method: str) -> str:
+    """The rest of a sentence about an option that another estimator has; empty if none does."""
+    other = next((name for name, kind in ESTIMATORS.items() if name != method and option in option_names(kind)), None)
+    return "" if other is None else f', which belongs to method = "{other}"; leave it out, or ask for that method.'
+
+
+def _suggestion(option: str, method: str) -> str:
+    known = option_names(ESTIMATORS[method])
+    return nearest(option, known) or f"; its options are {', '.join(known)}."
 
 
 def _recordings(runs: Recording | Sequence[Recording]) -> list[Recording]:

@@ -1,200 +1,86 @@
-"""`method = "shadow"`: parameters and states in the discretisation of a regularised fixed-step engine (seed 000).
-
-What comes out are the numbers that make *that engine, with that step and that compliance*, follow the recording; they differ from the physical ones by
-what the discretisation does, and absorb part of its error. The problem is in `shadow_problem.py`, its error bars in `shadow_errors.py`.
-"""
+"""`method = "shadow"`: parameters and states in the discretisation of a regularised fixed-step engine (`shadow_fit.py`)."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from calibody.errors import CalibodyError, nearest
+from calibody.estimate.estimator import AbstractEstimator, OptionError, refuse_unless, refuse_unless_one_of
+from calibody.recording.recording import is_finite
 
-from calibody.errors import CalibodyError
-from calibody.estimate import noise
-from calibody.estimate.outcome import outcome
-from calibody.estimate.problem import independent
-from calibody.estimate.reported import theta_of
-from calibody.estimate.result import Mesh, Result
-from calibody.estimate.run import Run
-from calibody.estimate.shadow_errors import assess
-from calibody.estimate.shadow_problem import Shadow, States, Steps
-from calibody.estimate.start import CUTOFF, first_motion, resting
-from calibody.estimate.unknowns import Entry, Unknown, entries, refuse_what_does_not_act
-from calibody.mechanics.kinematics import Geometry, poses
-from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure
-from calibody.model import Model
-from calibody.recording.filters import lowpass
-from calibody.recording.recording import Recording
-from calibody.solve import gauss_newton, levenberg_marquardt
-from calibody.solve.gauss_newton import Iteration, Solution
-from calibody.steppers.spook import Spook
-from calibody.steppers.start import stiffened
+if TYPE_CHECKING:
+    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.identifiability import Identifiability
+    from calibody.estimate.result import Result
+    from calibody.mechanics.channels import Channel
+    from calibody.model import Model
+    from calibody.recording.recording import Recording
+    from calibody.steppers.spook import Spook
 
 KAPPA = 100.0
-"""The seed's weight of the dynamics against observations of unit weight (sections 4.6 and 4.7)."""
+"""Its published weight of the dynamics against observations of unit weight (sections 4.6 and 4.7)."""
 STEP = 0.01
-"""The seed's step [s]."""
-CONVERGED = 0.1
-"""Standard deviations by which the last step moved the parameters; dry friction has kinks, which keep them moving by some hundredths for ever."""
-FORMULATIONS = ("eliminated", "lifted")
-STIFF, MISSED = 300.0, 5.0
-"""Where `1/S` exceeds the smallest mass by this factor and a channel its noise by that, the eliminated form has broken down: seen from compliances of
-1e-6 m/N on at h = 10 ms."""
-ORDER = 2
-"""Of the Butterworth filter, which runs forwards and backwards."""
-
-
-def shadow(
-    model: Model,
-    recordings: Sequence[Recording],
-    estimate: Mapping[str, Unknown | float | None],
-    kappa: float = KAPPA,
-    h: float = STEP,
-    formulation: str = "eliminated",
-    stepper: Spook | None = None,
-    iterations: int = 20,
-    report: Callable[[Iteration], None] | None = None,
-    start: Mapping[str, float] | None = None,
-    plain: bool = False,
-) -> Result:
-    """Parameters and states for the engine `stepper` with the step `h`; `plain`: with the damping that the seed prints; see `fit` for the rest."""
-    began = time.perf_counter()
-    if formulation not in FORMULATIONS:
-        raise CalibodyError(f'formulation = "{formulation}"; give "eliminated" or "lifted".')
-    if not isinstance(kappa, (int, float)) or not math.isfinite(kappa) or kappa <= 0.0:
-        raise CalibodyError(f"kappa = {kappa!r}; give a weight above zero, such as {KAPPA:g}.")
-    if not 0.0 < h < min(r.duration for r in recordings) / 4:
-        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
-    engine = Spook() if stepper is None else stepper
-    unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns)
-    structure = Structure.build(model, FREE)
-    theta = theta_of(unknowns, start or {})
-    worker = _Worker(structure, engine, float(kappa), float(h), formulation == "lifted", iterations, report, plain)
-    return worker.fit(recordings, unknowns, theta, began)
+"""The published step [s]."""
+FORMULATIONS = ("auto", "eliminated", "lifted")
 
 
 @dataclass(frozen=True)
-class _Worker:
-    structure: Structure
-    engine: Spook
-    kappa: float
-    h: float
-    lifted: bool
-    iterations: int
-    report: Callable[[Iteration], None] | None
-    plain: bool
+class Shadow(AbstractEstimator):
+    """Numbers that are right for a fixed-step engine, with its step, compliance and damping times, not for the mechanism as such."""
 
-    def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
-        found, given, missing = noise.noises(recordings, {})
-        runs = [Steps.of(self.structure, r, self.h, n) for r, n in zip(recordings, found, strict=True)]
-        problem = Shadow(runs, unknowns, self.kappa, self.engine, self.lifted)
-        x = [begin(problem, r, theta) for r in range(len(runs))]
-        history: list[Iteration] = []
+    name: ClassVar[str] = "shadow"
 
-        def note(iteration: Iteration) -> None:
-            history.append(iteration)
-            if self.report is not None:
-                self.report(iteration)
+    kappa: float = KAPPA
+    """Weight of the engine's equations against observations of unit weight (no unit), usually 1 to 1e4. Too small, the states follow the noise; too large, the
+    engine's own error goes into the observations. Sweep it, and judge by `cross_validate`."""
+    h: float = STEP
+    """Step of the engine [s], usually 1e-3 to 2e-2: the one it will simulate with."""
+    formulation: str = "auto"
+    """ "eliminated": the joints' impulses are computed from the states, which divides by the compliance; "lifted": they are unknowns, which takes longer per
+    iteration and stiff joints do not disturb; "auto": lifted where the joints are too stiff for the other. The minimum is the same."""
+    stepper: Spook | None = None
+    """The engine: a `cb.Spook(...)`, or its settings as a mapping; left out, those of `cb.Spook()`. Give the compliance and damping times of yours."""
 
-        solution = self._solve(problem, x, theta, note)
-        if not self.lifted and solution.converged:
-            solution.status = _honest(problem, solution)
-        errors = assess(problem, solution.x, solution.theta)
-        notes = [f"The noise of {c} was not stated; it was estimated from the recording's fast changes." for c in missing]
-        notes += _unused(runs)
-        seconds = time.perf_counter() - began
-        return outcome(problem, solution, errors, recordings, given, history, Mesh(self.h, 0), None, notes, seconds, {}, self._again)
+    def __post_init__(self) -> None:
+        refuse_unless(is_finite(self.kappa) and self.kappa > 0, "kappa", self.kappa, f"a weight above zero, such as {KAPPA:g}, or leave it out")
+        refuse_unless(is_finite(self.h) and self.h > 0, "h", self.h, "a positive time step in seconds, or leave it out")
+        refuse_unless_one_of(FORMULATIONS, "formulation", self.formulation)
+        if self.stepper is not None:
+            object.__setattr__(self, "stepper", _engine(self.stepper))
 
-    def _solve(self, problem: Shadow, x: list[States], theta: np.ndarray, note: Callable[[Iteration], None]) -> Solution:
-        held = np.array([e.group is not None for e in problem.entries], dtype=float)  # charts of bodies; others would creep where the data tell little
-        if not self.lifted:
-            return levenberg_marquardt.minimise(problem, x, theta, levenberg_marquardt.Settings(self.plain, self.iterations, CONVERGED, proximal=held), note)
-        settings = gauss_newton.Settings(self.iterations, CONVERGED, feasibility=1e-6, close=2.0 * CONVERGED, proximal=held)
-        return gauss_newton.minimise(problem, x, theta, settings, note)
+    # What follows imports when it is called: reading an experiment needs only the options above.
 
-    def _again(self, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
-        return replace(self, report=None).fit([recording], unknowns, theta, time.perf_counter())
+    def estimate(
+        self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns, report: Report | None = None, start: Mapping[str, float] | None = None
+    ) -> Result:
+        from calibody.estimate.shadow_fit import shadow
 
+        return shadow(model, recordings, unknowns, kappa=self.kappa, h=self.h, formulation=self.formulation, stepper=self.stepper, report=report, start=start)
 
-def _honest(problem: Shadow, solution: Solution) -> str:
-    """Stiff joints end the eliminated form where rounding decides; that is no convergence."""
-    values = problem.numbers_of(0, solution.theta)[2]
-    stiffness = float(problem.transition.stiffness(values).max(initial=0.0)) / float(values.mass.min())
-    missed = max(
-        float(np.sqrt(np.mean(((fitted - d.y) * problem.runs[r].weight(d)) ** 2)))
-        for r, states in enumerate(solution.x)
-        for d, fitted in problem.fitted(r, states, solution.theta)
-    )
-    if stiffness < STIFF or missed < MISSED:
-        return solution.status
-    return f'stopped where the observations are missed by {missed:.0f} times their noise: the joints are too stiff for this form; use formulation = "lifted".'
+    def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:
+        from calibody.estimate.foresee import foresee
+
+        return foresee(model, recordings, unknowns)
+
+    def check_force(self, model: Model, channel: Channel) -> None:
+        raise CalibodyError(f'method = "shadow" does not observe forces yet ({channel.path}); use method = "transcription".')
 
 
-def _unused(runs: Sequence[Steps]) -> list[str]:
-    """Samples between the steps are not used: that is said."""
-    all_, used = sum(len(o.present) for run in runs for o in run.recording.observations), sum(run.samples for run in runs)
-    if used >= 0.6 * all_:
-        return []
-    return [f"{used} of {all_} samples lie at the engine's steps and were used; a smaller h, or method = 'transcription', uses more."]
+def _engine(given: Any) -> Spook:
+    """A stepper, also from a mapping of its settings, as an experiment file has it."""
+    from dataclasses import fields
 
+    from calibody.steppers.spook import Spook  # with jax; most experiments do not name an engine
 
-def begin(problem: Shadow, r: int, theta: np.ndarray) -> States:
-    """Smooth observations at the steps, with joints that hold exactly; `v_k = (q_k [-] q_(k-1))/h`."""
-    run = problem.runs[r]
-    model, numbers, values, sensors = problem.numbers_of(r, theta)
-    q = free_coordinates(run.structure, *tree_motion(run, model, sensors))
-    nothing = np.zeros((run.K, run.structure.nv))
-    p = problem.transition.place(numbers, values, q, nothing)
-    v = np.concatenate([p.w[:1], p.w])
-    if not problem.lifted:
-        return States(q, v, None)
-    return States(q, v, problem.start_multipliers(r, theta, q, v))
-
-
-def tree_motion(run: Steps, model: Model, sensors: Mapping[tuple[str, str], float]) -> tuple[Structure, np.ndarray]:
-    """Joint coordinates at the nodes: filtered observations where every joint has one, else inverse kinematics of all of them (`start.py`)."""
-    rigid = stiffened(model)
-    tree = Structure.build(rigid, TREE)
-    seen = {o.channel: o for o in run.recording.observations}
-    q = np.zeros((tree.nq, run.K))
-    direct = not tree.nc
-    for i, unit in enumerate(tree.units):
-        if unit.joint is None or unit.kind == "fixed":
-            continue
-        path = f"joint.{unit.joint.name}.{'angle' if unit.kind == HINGE else 'position'}"
-        if unit.kind not in (HINGE, SLIDE) or path not in seen:
-            direct = False
-            break
-        o = seen[path]
-        cutoff = min(CUTOFF, 0.4 / run.recording.period)
-        smooth = lowpass(o.times, o.values, cutoff, ORDER)
-        at = np.clip(run.times + sensors.get((path, "delay"), 0.0), o.times[0], o.times[-1])
-        q[tree.q_start[i]] = (smooth(at) - sensors.get((path, "bias"), 0.0)) / (sensors.get((path, "gain"), 1.0) or 1.0)
-    if direct:
-        return tree, q
-    numbers = Numbers.of(tree)
-    mesh = replace(Run.of(tree, run.recording, run.h, run.noise), active=independent(tree, numbers, resting(tree, rigid)))
-    _, states = first_motion(mesh, rigid, numbers, sensors)
-    nearest = np.clip(np.round((run.times - mesh.times[0]) / mesh.h).astype(int), 0, mesh.K - 1)
-    return tree, states.q[:, nearest]
-
-
-def free_coordinates(free: Structure, tree: Structure, q: np.ndarray) -> np.ndarray:
-    """Poses of all bodies, quaternions without jumps of sign."""
-    from scipy.spatial.transform import Rotation
-
-    H = poses(tree, Geometry.of(tree, Numbers.of(tree)), q)
-    out = np.zeros((free.nq, q.shape[1]))
-    for i, unit in enumerate(free.units):
-        if unit.kind != FREE:
-            continue
-        pose, at = H[:, :, tree.body_link[unit.body.name]], int(free.q_start[i])
-        wxyz = Rotation.from_matrix(pose[:, :3].transpose(2, 0, 1)).as_quat()[:, [3, 0, 1, 2]]
-        flips = np.cumprod(np.concatenate([[1.0], np.sign(np.einsum("ki,ki->k", wxyz[1:], wxyz[:-1]))]))
-        out[at : at + 3], out[at + 3 : at + 7] = pose[:, 3], (wxyz * flips[:, None]).T
-    return out
+    if isinstance(given, Spook):
+        return given
+    refuse_unless(isinstance(given, Mapping), "stepper", given, "a cb.Spook(...), or its settings such as { compliance = 1e-5 }")
+    known = [f.name for f in fields(Spook)]
+    for key, value in given.items():
+        if key not in known:
+            raise OptionError("stepper", given, f'it has no "{key}"{nearest(key, known) or "; it has " + ", ".join(known) + "."}')
+        if not is_finite(value) or value < 0 or (value == 0 and key in ("compliance", "angular_compliance")):
+            raise OptionError(f"stepper.{key}", value, "give a finite number that is not negative (compliances: above zero).")
+    return Spook(**given)

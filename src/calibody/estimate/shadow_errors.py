@@ -18,7 +18,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import identifiability
 from calibody.estimate.reported import reported
-from calibody.estimate.shadow_problem import Shadow, States
+from calibody.estimate.shadow_problem import ShadowProblem, States
 from calibody.estimate.uncertainty import Uncertainty, in_reported, whiteness
 from calibody.solve.chain import Chain
 from calibody.solve.condensed import Step, step
@@ -31,7 +31,7 @@ ROUGH = 1e-3
 
 
 @one_thread
-def assess(problem: Shadow, x: Sequence[States], theta: np.ndarray) -> Uncertainty:
+def assess(problem: ShadowProblem, x: Sequence[States], theta: np.ndarray) -> Uncertainty:
     lin = problem.linearise(x, theta)
     taken = _step(problem, lin, theta)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
@@ -57,7 +57,7 @@ def assess(problem: Shadow, x: Sequence[States], theta: np.ndarray) -> Uncertain
     ), seed)  # fmt: skip
 
 
-def _step(problem: Shadow, lin: Chain, theta: np.ndarray) -> Step:
+def _step(problem: ShadowProblem, lin: Chain, theta: np.ndarray) -> Step:
     """Undamped; with as little damping as it takes where stiff constraints make the matrix indefinite to rounding."""
     for damping in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
         try:
@@ -67,7 +67,7 @@ def _step(problem: Shadow, lin: Chain, theta: np.ndarray) -> Step:
     return step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale, states=1e-6 * lin.diagonal)
 
 
-def _groups(problem: Shadow, lin: Chain) -> list[tuple[int, str | None, slice]]:
+def _groups(problem: ShadowProblem, lin: Chain) -> list[tuple[int, str | None, slice]]:
     """(run, channel or None for impulses, rows of F); priors belong to none."""
     out, first = [], len(lin.loose) - sum(run.samples for run in problem.runs)
     for r, run in enumerate(problem.runs):

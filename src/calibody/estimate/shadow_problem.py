@@ -94,7 +94,7 @@ class Steps(Nodes):
         return self.interpolation(self.times[0] + self.h * np.round((times - self.times[0]) / self.h)) @ mean, dW @ mean
 
 
-class Shadow(Observed[Steps, States]):
+class ShadowProblem(Observed[Steps, States]):
     def __init__(self, runs: Sequence[Steps], entries: Sequence[Entry], kappa: float, stepper: Spook, lifted: bool) -> None:
         super().__init__(tuple(runs), tuple(_cannot_push(e) for e in entries))
         self.check()

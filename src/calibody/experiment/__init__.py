@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibody.experiment.reading import load as load
-from calibody.experiment.spec import Experiment as Experiment, Method as Method, RunSpec as RunSpec
+from calibody.experiment.spec import Experiment as Experiment, RunSpec as RunSpec
 from calibody.experiment.writing import save as save
 
-__all__ = ["Experiment", "Method", "RunSpec", "load", "save"]
+__all__ = ["Experiment", "RunSpec", "load", "save"]

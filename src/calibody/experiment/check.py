@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.unknowns import Entry, entries
 from calibody.experiment import plausible
 from calibody.experiment.spec import Experiment, RunSpec
@@ -59,7 +60,7 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
             for spec in experiment.recordings:
-                _channels(findings, model, spec, experiment.method.coordinates)
+                _channels(findings, model, spec, experiment.method)
             unknowns = _unknowns(findings, model, experiment)
         if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
             _foresee(findings, model, runs, experiment)
@@ -96,14 +97,13 @@ def _same_data(findings: list[Finding], runs: list[Recording]) -> None:
         seen.setdefault(key, run.name)
 
 
-def _channels(findings: list[Finding], model: Model, spec: RunSpec, coordinates: str) -> None:
+def _channels(findings: list[Finding], model: Model, spec: RunSpec, method: AbstractEstimator) -> None:
     from calibody.estimate import observe
-    from calibody.mechanics.structure import Structure
 
     for path in spec.observed:
         channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
         if channel is not None and observe.is_force(channel):
-            _attempt(findings, lambda channel=channel: observe.multiplier(Structure.build(model, coordinates), channel))
+            _attempt(findings, lambda channel=channel: method.check_force(model, channel))
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:
@@ -139,11 +139,8 @@ def _sensors(findings: list[Finding], model: Model, whole: tuple[Entry, ...], ru
 
 def _foresee(findings: list[Finding], model: Model, runs: list[Recording], experiment: Experiment) -> None:
     """What the data will not determine; a forecast that fails is no fault of the experiment."""
-    from calibody.estimate.foresee import foresee
-
-    method = experiment.method
     try:
-        found = foresee(model, runs, experiment.estimate(), method.process_noise, method.coordinates)
+        found = experiment.method.foresee(model, runs, experiment.estimate())
     except CalibodyError as error:
         findings.append(Finding(WARNING, f"What can be determined could not be foreseen: {error}"))
         return

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from calibody.errors import CalibodyError, nearest
+from calibody.errors import CalibodyError, nearest, shown
+from calibody.estimate.estimator import AbstractEstimator, OptionError
+from calibody.estimate.fit import ESTIMATORS, elsewhere, option_names
 from calibody.estimate.unknowns import Unknown
-from calibody.experiment.spec import COORDINATES, FORMULATIONS, METHODS, PROCESS_NOISE, STEPPER, Experiment, Method, RunSpec
+from calibody.experiment.spec import Experiment, RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import is_finite
 from calibody.recording.units import TIME_UNITS
@@ -25,7 +27,6 @@ LARGEST_FILE = 10_000_000
 """Bytes; an experiment file has a few thousand."""
 TABLES = ("model", "run", "estimate", "method")
 RUN_KEYS = tuple(f.name for f in dataclasses.fields(RunSpec))
-METHOD_KEYS = tuple(f.name for f in dataclasses.fields(Method))
 ESTIMATE_KEYS = ("parameter", "name", *(f.name for f in dataclasses.fields(Unknown)))
 
 Found = TypeVar("Found")
@@ -102,7 +103,7 @@ class _Table:
         """The value of a key that fits, or the default if it is left out."""
         value = self.given.get(key, default)
         if key in self.given and not fits(value):
-            self.fail(key, f"{self.header} has {key} = {_shown(value)}; give {expected}.")
+            self.fail(key, f"{self.header} has {key} = {shown(value)}; give {expected}.")
         return value
 
     def text(self, key: str, expected: str, default: str | None = None) -> Any:
@@ -136,11 +137,6 @@ class _Table:
         self.fail(path, f'{self.header} {key} has the key {path}; write the whole path in quotes, "{whole}" = ...')
 
 
-def _shown(value: object) -> str:
-    text = {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 # -- the tables ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -169,7 +165,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
 def _one(file: _File, name: str, given: Any) -> _Table:
     table = _Table(file, name, given)
     if not isinstance(given, dict):
-        table.fail(name, f"{name} is {_shown(given)}; write one table, [{name}].")
+        table.fail(name, f"{name} is {shown(given)}; write one table, [{name}].")
     return table
 
 
@@ -239,7 +235,7 @@ def _unknown(table: _Table) -> tuple[str, Unknown]:
             "places", f'{"name" if name else "places"} needs {"places" if name else "name"}: name = "rod", places = {{ "body.rod.com.x" = "0.5 * rod" }}.'
         )
     if name is not None and not name.isidentifier():
-        table.fail("name", f"name = {_shown(name)} cannot stand in an expression; give one word of letters, digits and _.")
+        table.fail("name", f"name = {shown(name)} cannot stand in an expression; give one word of letters, digits and _.")
     bound = "a number, or leave it out"
     unknown = Unknown(
         initial=table.number("initial", "a finite number, or leave it out for the model's value"),
@@ -266,7 +262,7 @@ def _prior(table: _Table) -> tuple[float, float] | None:
             table.fail("prior", f'prior has an unknown key "{key}"{nearest(key, ("value", "sd")) or "; it takes value and sd."}')
     value, sd = given.get("value"), given.get("sd")
     if not is_finite(value) or not is_finite(sd) or not sd > 0:
-        table.fail("prior", f"prior is {_shown(given)}; give {{ value = ..., sd = ... }} with sd above zero.")
+        table.fail("prior", f"prior is {shown(given)}; give {{ value = ..., sd = ... }} with sd above zero.")
     return float(value), float(sd)
 
 
@@ -277,48 +273,24 @@ def _places(table: _Table) -> dict[str, str] | None:
     for path, expression in places.items():
         table.quoted("places", path, expression)
         if not isinstance(expression, str) or not 0 < len(expression.strip()) <= LONGEST_EXPRESSION:
-            table.fail(path, f'the place "{path}" is {_shown(expression)}; give a short expression in quotes, such as "0.5 * rod".')
+            table.fail(path, f'the place "{path}" is {shown(expression)}; give a short expression in quotes, such as "0.5 * rod".')
     if not places:
         table.fail("places", 'places is empty; give at least one, { "body.rod.com.x" = "0.5 * rod" }.')
     return dict(places)
 
 
-def _method(table: _Table) -> Method:
-    table.check_keys(METHOD_KEYS)
-    return Method(
-        name=table.choice("name", METHODS),
-        coordinates=table.choice("coordinates", COORDINATES),
-        process_noise=_process_noise(table),
-        h=table.take("h", lambda v: is_finite(v) and v > 0, "a positive time step in seconds, or leave it out"),
-        robust=table.flag("robust"),
-        kappa=table.take("kappa", lambda v: is_finite(v) and v > 0, "a weight above zero, such as 100, or leave it out"),
-        formulation=table.choice("formulation", FORMULATIONS) if "formulation" in table.given else None,
-        stepper=_stepper(table),
-    )
-
-
-def _stepper(table: _Table) -> dict[str, float] | None:
-    given = table.given.get("stepper")
-    if given is None:
-        return None
-    if not isinstance(given, dict):
-        table.fail("stepper", f"stepper is {_shown(given)}; give a table such as {{ compliance = 1e-5 }}.")
-    for key, value in given.items():
-        if key not in STEPPER:
-            table.fail("stepper", f'stepper has no "{key}"{nearest(key, STEPPER) or "; it has " + ", ".join(STEPPER) + "."}')
-        if not is_finite(value) or value < 0 or (value == 0 and key in ("compliance", "angular_compliance")):
-            table.fail("stepper", f"stepper.{key} is {_shown(value)}; give a finite number that is not negative (compliances: above zero).")
-    return {key: float(value) for key, value in given.items()}
-
-
-def _process_noise(table: _Table) -> Any:
-    given = table.given.get("process_noise", "none")
-    if isinstance(given, str):
-        return table.choice("process_noise", PROCESS_NOISE)
-    per_joint = given if isinstance(given, dict) else {"all": given}
-    for joint, sd in per_joint.items():
-        if isinstance(given, dict):
-            table.quoted("process_noise", joint, sd)
-        if not is_finite(sd) or sd < 0:
-            table.fail("process_noise", f'process_noise is {_shown(given)}; give "none", "auto", a standard deviation, or {{ "joint.NAME" = ... }}.')
-    return {joint: float(sd) for joint, sd in per_joint.items()} if isinstance(given, dict) else float(given)
+def _method(table: _Table) -> AbstractEstimator:
+    """The estimator of that name; its options are the keys beside the name, and it says itself what they may be."""
+    name = table.choice("name", tuple(ESTIMATORS))
+    known = ("name", *option_names(ESTIMATORS[name]))
+    for key in table.given:
+        if key not in known and (other := elsewhere(key, name)):
+            table.fail(key, f"[method] has {key}{other}")
+    table.check_keys(known)
+    for key, value in table.given.items():
+        for path, inner in value.items() if isinstance(value, dict) else ():
+            table.quoted(key, path, inner)
+    try:
+        return ESTIMATORS[name](**{key: value for key, value in table.given.items() if key != "name"})
+    except OptionError as error:
+        table.fail(error.option.partition(".")[0], f"[method] has {error}")

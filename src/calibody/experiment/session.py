@@ -58,7 +58,7 @@ def fit_into(
                 report(iteration, progress)
 
         ready = time.perf_counter()
-        result = fit(model, recordings, experiment.estimate(), report=note, start=start, **experiment.method.options())
+        result = fit(model, recordings, experiment.estimate(), method=experiment.method, report=note, start=start)
         solved = time.perf_counter()
     seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
     write(result, folder, experiment, command, seconds, truth)

@@ -1,6 +1,7 @@
 """What an experiment file says, as values.
 
-The classes of the Python interface are used where there are some: a channel is an `ObserveSpec` or a `DriveSpec`, an unknown an `Unknown`.
+The classes of the Python interface are used where there are some: a channel is an `ObserveSpec` or a `DriveSpec`, an unknown an `Unknown`, the method
+an estimator.
 Files are kept as they were written, relative to `folder`.
 """
 
@@ -12,18 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calibody.estimate.estimator import AbstractEstimator
+from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Unknown
 from calibody.model import Model
 from calibody.recording import readers
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
-
-METHODS = ("transcription", "shadow")
-FORMULATIONS = ("eliminated", "lifted")
-STEPPER = ("compliance", "angular_compliance", "relaxation", "angular_relaxation", "slip", "limit_slope")
-"""Settings of the engine of "shadow"."""
-COORDINATES = ("auto", "tree", "free")
-PROCESS_NOISE = ("none", "auto")
 
 
 @dataclass(frozen=True)
@@ -82,39 +78,6 @@ class RunSpec:
 
 
 @dataclass(frozen=True)
-class Method:
-    """How the unknowns are estimated."""
-
-    name: str = "transcription"
-    """One of `METHODS`."""
-    coordinates: str = "auto"
-    """ "tree", "free", or "auto": tree unless a joint is compliant."""
-    process_noise: str | float | Mapping[str, float] = "none"
-    """ "none": the model is exact; "auto": found with the unknowns; a standard deviation for all joints, or one per joint."""
-    h: float | None = None
-    """Time between nodes [s]; left out, found from the data."""
-    robust: bool = False
-    """Whether samples far from the fit weigh less."""
-    kappa: float | None = None
-    """ "shadow": weight of the engine's equations against observations of unit weight."""
-    formulation: str | None = None
-    """ "shadow": "eliminated" or "lifted"."""
-    stepper: Mapping[str, float] | None = None
-    """ "shadow": settings of the engine, as of `Spook`."""
-
-    def options(self) -> dict[str, Any]:
-        """What differs from the defaults, as arguments of `fit`."""
-        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("name", "stepper") and getattr(self, f.name) != f.default}
-        if self.name != "transcription":
-            out["method"] = self.name
-        if self.stepper:
-            from calibody.steppers.spook import Spook
-
-            out["stepper"] = Spook(**self.stepper)
-        return out
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A model, recordings of it, what is unknown, and how it is estimated."""
 
@@ -123,7 +86,8 @@ class Experiment:
     recordings: tuple[RunSpec, ...]
     unknowns: Mapping[str, Unknown] = field(default_factory=dict)
     """By path, or by name for what sits in several places."""
-    method: Method = Method()
+    method: AbstractEstimator = Transcription()
+    """How they are estimated: an estimator with its options."""
     folder: Path = Path()
     """What the files are relative to."""
     source: str = field(default="experiment", compare=False)

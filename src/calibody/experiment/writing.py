@@ -35,7 +35,8 @@ def _document(experiment: Experiment) -> str:
     blocks = [_block("[model]", {"file": experiment.model_file})]
     blocks += [_run(run) for run in experiment.recordings]
     blocks += [_block("[[estimate]]", _unknown(name, unknown)) for name, unknown in experiment.unknowns.items()]
-    method = _changed(experiment.method)
+    name = {} if type(experiment.method) is type(Experiment.method) else {"name": experiment.method.name}
+    method = {**name, **_changed(experiment.method)}
     return "\n".join([*blocks, *([_block("[method]", method)] if method else [])])
 
 
@@ -99,6 +100,8 @@ def _value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return _text(value)
+    if dataclasses.is_dataclass(value):
+        value = _changed(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, (list, tuple)):

@@ -1,0 +1,69 @@
+"""What an estimator is: its options as a value, and what it does with a model, recordings and unknowns.
+
+An estimator is one file beside its siblings with a frozen dataclass derived from `AbstractEstimator`: every field is an option with its unit, its
+usual range and when to change it, `__post_init__` refuses what does not fit (`refuse_unless`, `refuse_unless_one_of`), and what is heavy is imported when it is
+used, because experiment files are read with these classes. One line in `ESTIMATORS` (`fit.py`) makes its name a short form and its options
+keys of `[method]`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from calibody.errors import CalibodyError, either, shown
+
+if TYPE_CHECKING:
+    from calibody.estimate.identifiability import Identifiability
+    from calibody.estimate.result import Result
+    from calibody.estimate.unknowns import Unknown
+    from calibody.mechanics.channels import Channel
+    from calibody.model import Model
+    from calibody.recording.recording import Recording
+    from calibody.solve.gauss_newton import Iteration
+
+    Unknowns = Mapping[str, Unknown | float | None]
+    """By path: an `Unknown`, an initial value, or None for the model's value."""
+    Report = Callable[[Iteration], None]
+    """Called with every iteration."""
+
+
+class AbstractEstimator(ABC):
+    name: ClassVar[str]
+    """Its short form, in `fit(method=...)` and experiment files."""
+
+    @abstractmethod
+    def estimate(
+        self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns, report: Report | None = None, start: Mapping[str, float] | None = None
+    ) -> Result:
+        """Parameters, motion and forces; `start` has values, as a result reports them, to begin from instead of the initial ones."""
+
+    @abstractmethod
+    def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:
+        """What the data will be able to tell, at the initial values and without a fit."""
+
+    @abstractmethod
+    def check_force(self, model: Model, channel: Channel) -> None:
+        """A sentence if it cannot observe a force of the model."""
+
+
+class OptionError(CalibodyError):
+    """An option of an estimator does not fit; `option` is its name, for a file to say the line."""
+
+    def __init__(self, option: str, value: object, remedy: str) -> None:
+        super().__init__(option, value, remedy)
+        self.option = option
+
+    def __str__(self) -> str:
+        option, value, remedy = self.args
+        return f"{option} = {shown(value)}; {remedy}"
+
+
+def refuse_unless(fits: object, option: str, value: object, expected: str) -> None:
+    if not fits:
+        raise OptionError(option, value, f"give {expected}.")
+
+
+def refuse_unless_one_of(choices: Sequence[str], option: str, value: object) -> None:
+    refuse_unless(isinstance(value, str) and value in choices, option, value, either(choices))
