@@ -46,7 +46,8 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     wide = problem.with_entries([*problem.entries, *(e for e, _ in tried)], SHARP)
     at = np.concatenate([theta, [e.initial for e, _ in tried]])
     lin = wide.linearise(x, at, hold_scale=False)
-    taken = step(lin, at, wide.lower, wide.upper, 0.0 * at, wide.scale)
+    anywhere = np.full(len(at), np.inf)  # nobody takes this step
+    taken = step(lin, at, -anywhere, anywhere, 0.0 * at, wide.scale)
     found = []
     results = pulls(wide, lin, taken, len(theta), ~known.at_bound)
     count = sum(p is not None for p in results)

@@ -4,7 +4,8 @@
 grid, filtered forwards and backwards by a Butterworth low-pass, and returned as a cubic spline with its derivatives. Two passes of a
 filter of order n attenuate twice; to be at -3 dB at the stated cutoff after both, each pass gets its corner at cutoff / (sqrt 2 - 1)^(1/2n)
 (Winter, Biomechanics and Motor Control of Human Movement, sec. 2.2.4.4). The straight line from the first to the
-last sample is taken out before and put back after, and the ends are continued by point reflection until the filter has forgotten them.
+last sample is taken out before and put back after, and the series is continued by point reflection at both ends for ever: an odd, periodic series, whose Fourier
+coefficients are multiplied by the gain of both passes, `1/(1 + (tan(pi f T)/tan(pi corner T))^2n)` (T the grid's period, the tangents from the bilinear transformation).
 
 **Noise.** A divided difference of order p over p + 1 neighbouring samples, scaled to unit weight norm, vanishes on polynomials of degree
 p - 1 and has the sd of white noise. Its median absolute value over all windows without a gap, times 1.4826, is the sd of the noise,
@@ -25,8 +26,6 @@ MOST_POINTS = 5_000_000
 """Points of the even grid (40 MB per array) beyond which a gap is too long to be bridged."""
 GRID_PER_CUTOFF = 8
 """Least grid points per period of the cutoff, so that the filter's corner is far from the grid's Nyquist frequency."""
-PERIODS_REFLECTED = 3
-"""Periods of the cutoff by which the ends are continued; the slowest pole of order 4 decays by exp(-2.4) in each."""
 MAD_TO_SD = 1.4826
 """Standard deviation of a normal variable over its median absolute value."""
 
@@ -104,13 +103,12 @@ def _even(t: np.ndarray, x: np.ndarray, period: float) -> tuple[np.ndarray, np.n
 
 
 def _butterworth(even: np.ndarray, period: float, cutoff: float, order: int) -> np.ndarray:
-    from scipy.signal import butter, sosfiltfilt
-
     corner = cutoff / (np.sqrt(2.0) - 1.0) ** (0.5 / order)
-    sections = butter(order, corner, fs=1.0 / period, output="sos")
-    reflected = min(len(even) - 1, int(np.ceil(PERIODS_REFLECTED / (cutoff * period))))
     line = np.linspace(even[0], even[-1], len(even))
-    return line + sosfiltfilt(sections, even - line, padlen=reflected)
+    left = even - line
+    odd = np.concatenate([left, -left[-2:0:-1]])
+    ratio = np.tan(np.pi * period * np.fft.rfftfreq(len(odd), period)) / np.tan(np.pi * period * corner)
+    return line + np.fft.irfft(np.fft.rfft(odd) / (1.0 + ratio ** (2 * order)), len(odd))[: len(even)]
 
 
 def _spline(t: np.ndarray, x: np.ndarray, cutoff: float) -> Smooth:
