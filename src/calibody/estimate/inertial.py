@@ -121,10 +121,21 @@ class Inertia:
         return np.array([mass, *(first,) * 3, *(mass * radius**2,) * 6])
 
     def jacobian(self, phi: np.ndarray, linear: bool = False) -> np.ndarray:
-        """d(ten numbers)/d phi, by central differences of the formulas above."""
-        f = self.linear if linear else self.reported
-        step = 1e-5
-        return np.column_stack([(f(phi + step * e) - f(phi - step * e)) / (2.0 * step) for e in np.eye(10)])
+        """d(ten numbers)/d phi: `E = A A'`, `A = L0 U`, and the derivatives of the formulas above, for all ten directions at once."""
+        U = self._upper(phi)
+        dU = np.zeros((10, 4, 4))
+        for k, (i, j) in enumerate(UPPER):
+            dU[k, i, j] = U[i, i] if i == j else 1.0
+        A, dA = self.L0 @ U, self.L0 @ dU
+        E, dE = A @ A.T, dA @ A.T
+        dE = dE + dE.swapaxes(1, 2)
+        mass, second, middle = dE[:, 3, 3], dE[:, :3, :3], dE[:, :3, 3]
+        if not linear:
+            c, m = E[:3, 3] / E[3, 3], E[3, 3]
+            middle = (middle - np.outer(mass, c)) / m
+            both = m * middle[:, :, None] * c
+            second = second - mass[:, None, None] * np.outer(c, c) - both - both.swapaxes(1, 2)
+        return np.column_stack([np.array([mass[k], *middle[k], *six_of(second_moment_inverse(second[k]))]) for k in range(10)])
 
 
 def second_moment_inverse(S: np.ndarray) -> np.ndarray:

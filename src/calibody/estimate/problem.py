@@ -161,6 +161,8 @@ class Problem(Observed[Run, States]):
         F, Ft = self.prior(theta), self.prior_slope()
         if parameters and hold_scale and self._scale_free(theta, x, parts):
             F, Ft = np.append(F, 0.0), np.vstack([Ft, self._scale_row(theta)])
+        if len(parts) == 1 and not len(F):
+            return parts[0]
         Fx = sp.vstack([sp.csr_matrix((len(F), sum(run.layout.size for run in self.runs))), sp.block_diag([part.Fx for part in parts])], format="csr")
         Cx = sp.block_diag([part.Cx for part in parts], format="csr")
         C, Ct = np.concatenate([part.C for part in parts]), np.vstack([part.Ct for part in parts])

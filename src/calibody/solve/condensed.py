@@ -112,20 +112,20 @@ class Refined(ABC):
         best = self.direct(right)
         refined = np.broadcast_to(refined, (b.shape[1],))
         going = np.flatnonzero(refined < (TRUSTED if self.stable else 1.0))
-        x, before = best[:, going], np.full(len(going), np.inf)
-        enough = np.maximum(refined * np.abs(right).max(initial=1e-300, axis=0), ROUNDING * np.abs(best).max(initial=0.0, axis=0))
-        if not len(going):
-            return best * self.scale[:, None]
-        for _ in range(REFINEMENTS):
-            r = right[:, going] - self.apply(x)
+        x, right, before = best[:, going], right[:, going], np.full(len(going), np.inf)
+        enough = np.maximum(refined[going] * np.abs(right).max(initial=1e-300, axis=0), ROUNDING * np.abs(x).max(initial=0.0, axis=0))
+        for _ in range(REFINEMENTS if len(going) else 0):
+            r = right - self.apply(x)
             error = np.abs(r).max(initial=0.0, axis=0)
             better = error < before
             best[:, going[better]] = x[:, better]
-            worthwhile = (error < 0.3 * before) & (error > enough[going])
+            worthwhile = (error < 0.3 * before) & (error > enough)
             if not worthwhile.any():
                 break
-            x, going, before = x[:, worthwhile] + self.direct(r[:, worthwhile]), going[worthwhile], error[worthwhile]
-        return best * self.scale[:, None]
+            x, right, enough = x[:, worthwhile] + self.direct(r[:, worthwhile]), right[:, worthwhile], enough[worthwhile]
+            going, before = going[worthwhile], error[worthwhile]
+        best *= self.scale[:, None]
+        return best
 
 
 class Factor(Refined):
@@ -276,7 +276,9 @@ class _Band:
     def solve(self, b: np.ndarray) -> np.ndarray:
         x = np.empty_like(b)
         if self.panels is not None:
-            x[self.order] = self.panels.solve(b[self.order])
+            ordered = b[self.order]
+            self.panels.solve(ordered)
+            x[self.order] = ordered
             return x
         x[self.order] = self._solve(self.lu, self.half, self.half, b[self.order], self.pivots)[0]
         return x
@@ -322,17 +324,16 @@ class _Panels:
             first = c1
         self.factored = True
 
-    def solve(self, b: np.ndarray) -> np.ndarray:
-        x = np.array(b, dtype=float)
+    def solve(self, x: np.ndarray) -> None:
+        """In place, (n,) or (n, columns)."""
         if x.ndim == 1:
-            return self.solve(x[:, None])[:, 0]
+            x = x[:, None]
         for first, c1, r1, _, rows, top, below, _ in self.parts:
             window = x[first:r1][rows]
             x[first:c1] = _triangular(top, window[: c1 - first], lower=True)
             x[c1:r1] = window[c1 - first :] - below @ x[first:c1]
         for first, c1, _, end, _, top, _, right in reversed(self.parts):
             x[first:c1] = _triangular(top, x[first:c1] - right @ x[c1:end], lower=False)
-        return x
 
 
 def _triangular(lu: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
@@ -391,13 +392,18 @@ def step(
     parameter and, last, one for the states' own step."""
     factor = lin.factor(states)
     n = factor.n
-    B = np.vstack([lin.Fx.T @ lin.Ft, lin.Ct])
-    a = np.concatenate([lin.Fx.T @ lin.F, lin.C])
-    solved = -factor.solve(np.column_stack([B, a]), refined)
+    seen = np.flatnonzero(lin.Ft.any(axis=0))  # most parameters enter the equations only
+    Ft = lin.Ft[:, seen]
+    right = np.zeros((n + len(lin.C), len(theta) + 1))
+    right[:n, seen], right[n:, :-1] = lin.Fx.T @ Ft, lin.Ct
+    right[:n, -1], right[n:, -1] = lin.Fx.T @ lin.F, lin.C
+    solved = factor.solve(right, refined)
+    np.negative(solved, out=solved)
     response, alone = solved[:, :-1], solved[:, -1]
-    information = lin.Ft.T @ lin.Ft + B.T @ response
+    information, gradient = right[:, :-1].T @ response, response.T @ right[:, -1] + slope
+    information[np.ix_(seen, seen)] += Ft.T @ Ft
+    gradient[seen] += Ft.T @ lin.F
     information = 0.5 * (information + information.T)
-    gradient = lin.Ft.T @ lin.F + response.T @ a + slope
     d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
     z = alone + response @ d
     return Step(z[:n], z[n:], d, information, gradient, at_bound, response, factor)
