@@ -94,3 +94,25 @@ def test_the_error_of_a_mesh_is_not_small_by_chance() -> None:
     assert not _second_order(erratic)
     assert np.allclose(_discretisation(erratic, False), [2.0, 1.5, 1.0])  # type: ignore[arg-type]
     assert _discretisation(erratic[:1], False) is None
+
+
+def test_unknowns_outside_the_equations_of_motion_converge() -> None:
+    """A bias and a marker's place: the equations hold exactly, and their size is not that of what the parameters contribute, which is nothing."""
+    model = cb.Model(
+        "swing",
+        [cb.Body("bob", mass=1.0, com=(0.0, 0.0, -1.0))],
+        [cb.Joint("pivot", "bob", axis=(0.0, 1.0, 0.0))],
+        sites=[cb.Site("tip", "bob", (0.0, 0.0, -1.0))],
+    )
+    times = np.arange(0.0, 4.0, 0.02)
+    angle = 0.1 * np.cos(np.sqrt(9.81) * times)
+    noise = 1e-3 * np.random.default_rng(0).normal(size=(2, len(times)))
+    seen = (
+        cb.Observation("joint.pivot.angle", times, angle + 0.05 + noise[0], 1e-3),
+        cb.Observation("site.tip.position.x", times, -1.2 * np.sin(angle) + noise[1], 1e-3),
+    )
+    result = cb.fit(model, cb.Recording("run", seen), {"joint.pivot.angle.bias": 0.0, "site.tip.position.z": -1.0}, h=0.02)
+    assert result.status == "converged" and result.iterations < 10
+    for path, true in (("joint.pivot.angle.bias", 0.05), ("site.tip.position.z", -1.2)):
+        found = result.parameters[path]
+        assert found.sd is not None and abs(found.value - true) < 4.0 * found.sd

@@ -51,6 +51,8 @@ REGULARISATION = 1e-13
 TRUSTED = 1e-8
 # Residual, relative to the size of the solution of the equilibrated matrix, that is rounding: refinement cannot make it smaller.
 ROUNDING = 1e-14
+# What parameters contribute to the equations [N, N m] below which they count as not entering them.
+NOTHING = 1e-12
 # Refinement goes on while it makes the residual smaller by a factor of three, until that is this small (relative), or for this many steps; the
 # best is kept.
 REFINED = 1e-9
@@ -73,8 +75,9 @@ class Linearisation:
     """(states and equations,) when each comes in time, if they are chained: their order in the band. None: one is found."""
 
     def size(self, theta: np.ndarray) -> float:
-        """The size of the terms of the equations: what the parameters contribute to them (1 if there are none)."""
-        return max(float(np.abs(self.Ct * theta).max(initial=0.0)), 1e-12) if self.Ct.size else 1.0
+        """The size of the terms of the equations: what the parameters contribute to them (1 if they contribute nothing)."""
+        size = float(np.abs(self.Ct * theta).max(initial=0.0))
+        return size if size > NOTHING else 1.0
 
     def factor(self, damping: np.ndarray | float = 0.0) -> Factor:
         """`damping` is added to the diagonal of the states."""
