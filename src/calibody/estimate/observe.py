@@ -17,7 +17,7 @@ angle is that of R, with the turns that the hinges have counted. Neither the sen
 the recording began: whole turns between the two at the first samples are left out. The same holds for hinges in `free` coordinates.
 
 **Forces.** A load cell sees the multiplier of a constraint row: the force that closes a loop and, in `free` coordinates, the force that a hinge or ball carries. These are unknowns of
-the inner nodes only, so W goes from those to the samples.
+the inner nodes only, so W goes from those to the samples. The same holds for accelerometers, whose second differences only inner nodes have.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.mechanics import channels, host
+from calibody.mechanics import channels, host, imu
 from calibody.mechanics.assembly import Frames, relative_rotation
 from calibody.mechanics.elements import wrenches
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.sums import NODES
 from calibody.model import Model
 from calibody.recording.orientations import rotations
 from calibody.recording.recording import Recording
@@ -41,7 +42,7 @@ from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
 from calibody.steppers.start import stiffened
 
-OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position",), "body": ("position", "com", "angle")}
+OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position", "angular_rate", "acceleration"), "body": ("position", "com", "angle")}
 TURN = 2.0 * np.pi
 CUT = 1.0
 """rad: the angle that a body has when all its hinges are at zero is taken between -CUT and a turn more, so that none that people choose (multiples of a
@@ -116,7 +117,7 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
     if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
             f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
-            "or forces of loops, hinges and balls."
+            "gyroscopes and accelerometers on sites, or forces of loops, hinges and balls."
         )
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
         _check_planar(model, channel)
@@ -124,13 +125,28 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
 
 
 def turns(channel: channels.Channel) -> bool:
-    """Whether the channel is a component of the angular rate of a ball or a free joint."""
-    return channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
+    """Whether the channel is a component of the angular rate of a ball, a free joint or a site."""
+    return channel.quantity == "angular_rate" or channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
 
 
 def is_force(channel: channels.Channel) -> bool:
     """Whether a multiplier is observed."""
     return channel.quantity in ("force", "reaction.force")
+
+
+def is_acceleration(channel: channels.Channel) -> bool:
+    """Whether an accelerometer is observed."""
+    return channel.quantity == "acceleration"
+
+
+def is_rate(channel: channels.Channel) -> bool:
+    """Whether the channel follows from differences of neighbouring nodes."""
+    return channel.quantity in ("rate", "angular_rate")
+
+
+def is_inner(channel: channels.Channel) -> bool:
+    """Whether the channel is known at the inner nodes only: forces, and accelerations, which are second differences."""
+    return is_force(channel) or is_acceleration(channel)
 
 
 def multiplier(structure: Structure, channel: channels.Channel) -> tuple[int, float]:
@@ -261,12 +277,19 @@ def _planar(structure: Structure, f: Frames, channel: channels.Channel) -> NodeV
     return NodeValues(angle + TURN * np.round((counted + zero - angle) / TURN), dofs, f.T[a, dofs])
 
 
-def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """R (3, 3, K) of a body or a ball, dofs, and how each of them turns it: w (3, dofs, K) with `dR = [w]x R`."""
+def orientation(
+    structure: Structure, model: Model, numbers: Numbers, f: Frames, channel: channels.Channel
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """R (3, 3, K) of a body, a site or a ball, dofs, and how each of them turns it: w (3, dofs, K) with `dR = [w]x R`."""
     if channel.kind == "body":
         link = structure.body_link[channel.name]
         dofs = structure.dofs_above[link]
         return f.H[:, :3, link], dofs, f.T[:3, dofs]
+    if channel.kind == "site":
+        site = model.tables["site"][channel.name]
+        link = structure.body_link[site.body]
+        dofs = structure.dofs_above[link]
+        return imu.sensor_axes(f.H[:, :, link], site), dofs, f.T[:3, dofs]
     plan = plan_of(structure)
     k = ball_index(structure, channel)
     parent, child = plan.ball_links[k]
@@ -279,16 +302,20 @@ def orientation(structure: Structure, numbers: Numbers, f: Frames, channel: chan
 # -- at the samples --------------------------------------------------------------------------------------------------------------------
 
 
-def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse) -> Sampled:
-    """A channel at its samples, W and dW as those of `d` but with its delay."""
+def at_samples(
+    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float
+) -> Sampled:
+    """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
+    if is_acceleration(d.channel):
+        return _felt(structure, model, numbers, f, d.channel, h, W, dW)
     if is_force(d.channel):
         row, sign = multiplier(structure, d.channel)
         force = sign * multipliers[row, 1:-1]
         return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, (row, sign * W))
     if d.rotation is not None:
-        return _turned(*orientation(structure, numbers, f, d.channel), d, W, dW)
+        return _turned(*orientation(structure, model, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):
-        return _turning(*orientation(structure, numbers, f, d.channel), d.channel, W, dW)
+        return _turning(*orientation(structure, model, numbers, f, d.channel), d.channel, W, dW)
     nodes = at_nodes(structure, model, f, d.channel)
     return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width), W.dot)
 
@@ -340,6 +367,34 @@ def _turning(R: np.ndarray, dofs: np.ndarray, w: np.ndarray, channel: channels.C
         return W @ np.einsum("ik,ik->k", turn, np.diff(by, axis=1))
 
     return Sampled(W @ turned, dW @ turned, matrix, along)
+
+
+def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, channel: channels.Channel, h: float, W: Sparse, dW: Sparse) -> Sampled:
+    """W times `u . b` (`imu.py`), u one axis of the sensor: the twist (w, v) of its link changes it by `w_k . (u x b)` and by `u . (w x p + v)` at three nodes.
+
+    `along` takes a change (12, K): the twist of the link, the turn of the sensor alone, and a change of gravity.
+    """
+    assert channel.component is not None
+    site = model.tables["site"][channel.name]
+    link = structure.body_link[site.body]
+    dofs, K = structure.dofs_above[link], f.H.shape[3]
+    p, b = imu.held_up(f.H[:, :, link], site, numbers.gravity, h)
+    u = imu.sensor_axes(f.H[:, :, link], site)[:, channel.component, 1:-1]
+    value, turn, reach = np.einsum("ik,ik->k", u, b), np.cross(u, b, axis=0), np.array(spring.moved(tuple(p)))  # type: ignore[arg-type]
+    by_twist = [weight / h**2 * np.einsum("ik,itk->tk", u, reach[..., nodes]) for weight, nodes in zip((1.0, -2.0, 1.0), NODES, strict=True)]
+    by_twist[1][:3] += turn
+
+    def matrix(width: int) -> Sparse:
+        k = np.arange(K - 2)
+        values = np.stack([np.einsum("tk,tjk->jk", by, f.T[:, dofs, nodes]) for by, nodes in zip(by_twist, NODES, strict=True)])
+        columns = (k + np.arange(3)[:, None, None]) * width + dofs[:, None]
+        return W @ sp.csr_matrix((values.ravel(), (np.broadcast_to(k, values.shape).ravel(), columns.ravel())), shape=(K - 2, K * width))
+
+    def along(change: np.ndarray) -> np.ndarray:
+        moved = sum(np.einsum("tk,tk->k", by, change[:6, nodes]) for by, nodes in zip(by_twist, NODES, strict=True))
+        return W @ (moved + np.einsum("ik,ik->k", turn, change[6:9, 1:-1]) - np.einsum("ik,ik->k", u, change[9:, 1:-1]))
+
+    return Sampled(W @ value, dW @ value, matrix, along)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

@@ -163,7 +163,7 @@ class Predicted:
 def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data) -> Predicted:
     gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
     W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW)
+    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h)
     return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
 
 

@@ -6,6 +6,8 @@ A number p moves links by twists (`mechanics/geometry.py`) and points in their b
     a body's orientation    dR = [w]x R
     a joint's coordinate    nothing in `tree`, where it is solved for. In `free` it is measured between links:
                             the change of its two sides at fixed links, and ds = g . (t_child - t_parent) where one of these hangs on the world
+    a gyroscope             as the orientation of its site, which may turn in its body by an angle of its own
+    an accelerometer        as its point and its orientation, and with gravity
     a ball's rotation       likewise: `R = S'R_parent' R_child` turns by `w = S'(R_parent'(w_child - w_parent) - dS)`, dS the turn of its side S
 
 and the samples follow with the weights of the channel itself (`observe.Sampled.along`).
@@ -26,6 +28,7 @@ from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel
 from calibody.mechanics.elements import spring
 from calibody.mechanics.geometry import PLACES, Shift, shift_of, turn_of
+from calibody.mechanics.parameters import gravity_by
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
@@ -98,6 +101,24 @@ class Moved:
             turn -= turn_of(self.model.body(self.place.name).orientation, self.place.component or 0)[:, None]
         return self.numbers.placement[:, :3, unit].T @ turn
 
+    def sensor(self, channel: Channel, link: int, twist: np.ndarray | None) -> np.ndarray | None:
+        """The turn (3, K) of a gyroscope, or what `observe._felt` takes for an accelerometer."""
+        R, change = self.frames.H[:, :3, link], np.zeros((12, self.frames.H.shape[3]))
+        dr, own = self.point("site", channel.name), self.place.kind == "site" and (self.place.name, self.place.field) == (channel.name, "orientation")
+        gravity = self.place.kind == "world" and channel.quantity == "acceleration"
+        if twist is None and dr is None and not own and not gravity:
+            return None
+        if twist is not None:
+            change[:6] = twist
+        if dr is not None:
+            change[3:6] += np.einsum("ijk,j->ik", R, dr)
+        if own:
+            turn = turn_of(self.model.tables["site"][channel.name].orientation, self.place.component or 0)
+            change[6:9] = np.einsum("ijk,j->ik", R, turn)
+        if gravity:
+            change[9:] = gravity_by(self.model, self.place)[:, None]
+        return change if channel.quantity == "acceleration" else change[:3] + change[6:9]
+
     def channel(self, d: Data, reach: np.ndarray | None) -> np.ndarray | None:
         """The change of a channel at the nodes, (K,), or the turn (3, K) of an orientation; None if it does not move. `reach` as of `reach_of`."""
         channel, s, f = d.channel, self.structure, self.frames
@@ -111,6 +132,8 @@ class Moved:
             return self.coordinates[coordinate_index(s, channel)]
         link = s.body_link[place_of(self.model, channel)[0]]
         twist = self.link(link)
+        if channel.quantity in ("angular_rate", "acceleration"):
+            return self.sensor(channel, link, twist)
         if channel.quantity == "angle":
             return None if twist is None else twist[:3] if d.rotation is not None else twist[channel.component]
         dr = None if channel.quantity == "position" and channel.kind == "body" else self.point(channel.kind, channel.name)
@@ -151,7 +174,7 @@ class Placements:
                     slopes.setdefault(path, np.zeros(self.size))[at] += row
         for path, slope in slopes.items():
             place = resolve(model, path)
-            if place.field in PLACES.get(place.kind, ()) or (place.kind, place.field) in (("site", "position"), ("body", "com")):
+            if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world") or (place.kind, place.field) == ("body", "com"):
                 self.moved.append((slope, Moved(structure, model, numbers, frames, place)))
 
     def samples(self, d: Data, sampled: Sampled) -> np.ndarray:

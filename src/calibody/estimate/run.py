@@ -127,10 +127,10 @@ class Nodes:
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
         """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
-        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_force(channel) else self.interpolation
+        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) else self.interpolation
         W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
-        if channel.quantity == "rate":
+        if observe.is_rate(channel):
             W, dW = self.sampled_rates(channel, inside, W, dW)
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 

@@ -103,8 +103,10 @@ class ShadowProblem(Observed[Steps, States]):
         paths = [p.path for e in entries for p in e.places if p.sensor is None]
         self.rows = Rows.of(structure, Numbers.of(structure), paths)
         _check(structure, self.rows, stepper)
-        if (force := next((d.channel.path for run in runs for d in run.data if observe.is_force(d.channel)), None)) is not None:
-            raise CalibodyError(f'method = "shadow" does not observe forces yet ({force}); use method = "transcription".')
+        other = (d.channel.path for run in runs for d in run.data if observe.is_inner(d.channel) or d.channel.quantity == "angular_rate")
+        if (path := next(other, None)) is not None:
+            what = {"acceleration": "accelerometers", "angular_rate": "gyroscopes on sites"}.get(path.split(".")[-2], "forces")
+            raise CalibodyError(f'method = "shadow" does not observe {what} yet ({path}); use method = "transcription".')
         self.transition = Transition(self.rows, runs[0].h)
         self._last: dict[int, tuple[States, np.ndarray, tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]]] = {}
         self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}

@@ -57,9 +57,9 @@ class Smoothing(AbstractProblem):
     def __init__(self, run: Run, model: Model, numbers: Numbers, sensors: Sensors) -> None:
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
-        self.data = [d for d in run.data if not observe.is_force(d.channel)]
+        self.data = [d for d in run.data if not observe.is_inner(d.channel)]
         if not self.data:
-            raise CalibodyError(f'The run "{run.recording.name}" observes forces only; at least one angle, position or rate is needed.')
+            raise CalibodyError(f'The run "{run.recording.name}" observes forces or accelerations only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
         self.dt = float(np.median(rates)) if rates else run.h
         self.fastest = 0.2 / self.dt
@@ -150,7 +150,7 @@ def observed_directly(run: Run) -> bool:
     return (
         run.structure.coordinates == TREE
         and not run.active.any()
-        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if not observe.is_force(d.channel))
+        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if not observe.is_inner(d.channel))
     )
 
 
@@ -191,7 +191,7 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
-    targets = [_Target(d, run.times[picked], sensors) for d in run.data if d.channel.quantity != "rate" and not observe.is_force(d.channel)]
+    targets = [_Target(d, run.times[picked], sensors) for d in run.data if not observe.is_rate(d.channel) and not observe.is_inner(d.channel)]
     q = resting(tree, rigid)
     nodes = []
     for k in range(len(picked)):
@@ -231,7 +231,7 @@ class _Target:
     def row(self, tree: Structure, model: Model, numbers: Numbers, frames: Frames, k: int) -> tuple[np.ndarray, np.ndarray, float]:
         """dofs, gradient and deviation at instant k."""
         if self.rotation is not None:
-            R, dofs, w = observe.orientation(tree, numbers, frames, self.channel)
+            R, dofs, w = observe.orientation(tree, model, numbers, frames, self.channel)
             miss = al.matrix_log(tuple(map(tuple, R[..., 0].T @ self.rotation[k])))  # type: ignore[arg-type]
             return dofs, R[:, self.channel.component, 0] @ w[..., 0], float(miss[self.channel.component])  # type: ignore[index]
         node = observe.at_nodes(tree, model, frames, self.channel)

@@ -41,6 +41,8 @@ SMALL = 1e-3
 """Scale of a number that is zero in the model, if none is given."""
 TILT = 0.1
 """The same for the tilt of gravity [rad]: a stand out of level by more than that is seen."""
+BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1}
+"""The same for the bias of a channel, by its quantity [m/s^2, rad/s or m/s, N or N m]; of others SMALL."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
 
 
@@ -186,6 +188,8 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     if not lower <= initial <= unknown.upper:
         raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
     nothing = TILT if first.path.startswith("world.gravity.tilt") else SMALL
+    if first.sensor is not None and first.sensor[1] == "bias":
+        nothing = BIAS.get(channels.resolve(model, first.sensor[0]).quantity, SMALL)
     scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))
     if unknown.prior is not None and not unknown.prior[1] > 0.0:
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')

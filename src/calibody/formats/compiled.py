@@ -327,6 +327,8 @@ def _channel(c: Compiled, i: int) -> str | None:
         # MuJoCo's sensor reads the force before the gear and without the drive's own damping; ours is the force on the joint.
         same = m.actuator_gear[m.actuator_outadr[target], 0] == 1.0 and m.actuator_damping[target] == 0.0 and not actuator_is_off(c, target)
         return f"actuator.{c.names['actuator'][target]}.force" if same else None
+    if kind in (s.mjSENS_GYRO, s.mjSENS_ACCELEROMETER):
+        return f"site.{c.names['site'][target]}.{'angular_rate' if kind == s.mjSENS_GYRO else 'acceleration'}"
     if kind == s.mjSENS_FRAMEPOS and m.sensor_refid[i] < 0:
         return _frame_channel(c, int(m.sensor_objtype[i]), target)
     return None

@@ -213,6 +213,7 @@ _SENSORS = {
     ("joint", "angle"): ("jointpos", "joint"), ("joint", "position"): ("jointpos", "joint"), ("joint", "rate"): ("jointvel", "joint"),
     ("joint", "force"): ("jointactuatorfrc", "joint"), ("actuator", "force"): ("actuatorfrc", "actuator"),
     ("site", "position"): ("framepos", "site"), ("body", "position"): ("framepos", "xbody"), ("body", "com"): ("framepos", "body"),
+    ("site", "angular_rate"): ("gyro", "site"), ("site", "acceleration"): ("accelerometer", "site"),
 }  # fmt: skip
 
 

@@ -6,6 +6,8 @@
     joint.NAME.force                             what drives exert on the joint's coordinate: actuators and directly applied forces
     joint.NAME.reaction.force | torque           what the parent exerts on the child: world axes, torque about the anchor
     site.NAME.position, body.NAME.position | com | pose | angle | orientation      (angle: the rotation vector against the world)
+    site.NAME.angular_rate | acceleration        what a gyroscope and an accelerometer there read, in the axes of the site: the latter the specific force
+                                                 (acceleration minus gravity)
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
 
@@ -35,6 +37,7 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
     BALL: {"angle": XYZ, "orientation": WXYZ, "rate": XYZ, "force": XYZ},
     FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
 }
+_SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2"}
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
 
@@ -83,7 +86,8 @@ def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], s
             put("joint", joint.name, "reaction.force", XYZ, "N")
             put("joint", joint.name, "reaction.torque", XYZ, "N m")
     for site in model.sites:
-        put("site", site.name, "position", XYZ, "m")
+        for quantity, unit in _SITE.items():
+            put("site", site.name, quantity, XYZ, unit)
     for body in model.bodies:
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)

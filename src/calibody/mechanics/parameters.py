@@ -125,15 +125,7 @@ class _Columns:
         return out
 
     def _gravity(self, place: Place) -> np.ndarray:
-        model = self.model
-        if place.field == "gravity":
-            unit = np.eye(3)[place.component or 0]
-            direction = replace(model, world=replace(model.world, gravity=tuple(unit))).gravity  # linear: the tilted unit vector
-        else:
-            step = 1e-4
-            low, high = (replace(model, world=replace(model.world, tilt=_moved(model.world.tilt, place.component or 0, s * step))).gravity for s in (-1, 1))
-            low2, high2 = (replace(model, world=replace(model.world, tilt=_moved(model.world.tilt, place.component or 0, s * step))).gravity for s in (-2, 2))
-            direction = (8.0 * (high - low) - (high2 - low2)) / (12.0 * step)
+        direction = gravity_by(self.model, place)
         part = self._regressors()[120:].reshape(2, 3, 6, len(self.plan.massive), -1)
         left, right = np.einsum("c,ncwlk->nwlk", direction, part)
         wrench = np.zeros((6, self.structure.n + 1, self.nodes - 2))
@@ -249,6 +241,17 @@ class _Columns:
             result = evaluate(self.structure, numbers, self.point, derivatives=False)
             residual, constraint = residual + weight * result.residual, constraint + weight * result.constraint
         return residual / (12.0 * step), constraint / (12.0 * step)  # type: ignore[return-value]
+
+
+def gravity_by(model: Model, place: Place) -> np.ndarray:
+    """(3,): the change of gravity with one of its components, or with its tilt."""
+    if place.field == "gravity":
+        unit = np.eye(3)[place.component or 0]
+        return replace(model, world=replace(model.world, gravity=tuple(unit))).gravity  # linear: the tilted unit vector
+    step = 1e-4
+    low, high = (replace(model, world=replace(model.world, tilt=_moved(model.world.tilt, place.component or 0, s * step))).gravity for s in (-1, 1))
+    low2, high2 = (replace(model, world=replace(model.world, tilt=_moved(model.world.tilt, place.component or 0, s * step))).gravity for s in (-2, 2))
+    return (8.0 * (high - low) - (high2 - low2)) / (12.0 * step)
 
 
 def _moved(values: tuple[float, ...], component: int, by: float) -> tuple[float, ...]:

@@ -4,6 +4,7 @@
     length         m cm mm um µm in ft
     angular rate   rad/s mrad/s deg/s °/s rpm rev/s
     speed          m/s cm/s mm/s km/h
+    acceleration   m/s^2 (m/s2) g mg
     force          N mN kN lbf
     torque         N m (Nm), mN m, N cm, N mm, kN m
     electrical     V mV A mA
@@ -41,6 +42,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
         "rev/s": 2 * math.pi,
     },
     "speed": {"m/s": 1.0, "cm/s": 1e-2, "mm/s": 1e-3, "km/h": 1 / 3.6},
+    "acceleration": {"m/s^2": 1.0, "m/s2": 1.0, "g": 9.80665, "mg": 9.80665e-3},
     "force": {"N": 1.0, "mN": 1e-3, "kN": 1e3, "lbf": 4.4482216152605},
     "torque": _TORQUES | {unit.replace(" ", ""): factor for unit, factor in _TORQUES.items()},
     "electrical": {"V": 1.0, "mV": 1e-3, "A": 1.0, "mA": 1e-3},
@@ -58,6 +60,8 @@ _QUANTITIES = {
     "pose": ("length", "number"),
     "orientation": ("number",),
     "rate": ("angular rate", "speed"),
+    "angular_rate": ("angular rate",),
+    "acceleration": ("acceleration",),
     "force": ("force", "torque"),
     "torque": ("torque",),
 }

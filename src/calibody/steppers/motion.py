@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibody.mechanics import assembly, channels
+from calibody.mechanics import assembly, channels, imu
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import body as body_element, law
 from calibody.mechanics.plan import plan_of
@@ -142,7 +142,17 @@ class Motion:
 
     def _site(self, name: str, quantity: str) -> np.ndarray:
         site = self.model.tables["site"][name]
-        return self._point_on(site.body, site.position)
+        if quantity == "position":
+            return self._point_on(site.body, site.position)
+        link = self.structure.body_link[site.body]
+        H = self.frames.H[:, :, link]
+        if quantity == "angular_rate":
+            rho, dofs = imu.angular_rates(H, site, self.h), self.structure.dofs_above[link]
+            turning = imu.sensor_axes(H, site)[..., 0].T @ (self.frames.T[:3, dofs, 0] @ self.start_rate[dofs])
+            return np.concatenate([turning[:, None], 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1).T
+        felt = imu.specific_force(H, site, self.numbers.gravity, self.h)
+        start = 2.0 * felt[:, :1] - felt[:, 1:2] if felt.shape[1] > 1 else felt[:, :1]  # a node has no neighbour before the first: a straight line
+        return np.concatenate([start, felt], axis=1).T
 
     def _point_on(self, body: str, position: tuple[float, float, float]) -> np.ndarray:
         H = al.unpack_pose(self._H[:, :, self.structure.body_link[body]])
