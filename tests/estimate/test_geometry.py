@@ -108,7 +108,9 @@ def test_every_channel_by_coordinates(coordinates: str) -> None:
     run = found.runs[0]
     _, exact, _ = found._observed(0, theta, found.frames(0, states[0], model, numbers), sensors, model, numbers, states[0], False)
     step, nv, planar = 1e-6, run.structure.nv, CHANNELS.index("body.z.angle.z")
-    used = np.repeat([coordinates == "tree" or c != planar for c in range(len(CHANNELS))], 9)  # one angle has a meaning in the plane only, which random poses leave
+    used = np.repeat(
+        [coordinates == "tree" or c != planar for c in range(len(CHANNELS))], 9
+    )  # one angle has a meaning in the plane only, which random poses leave
     for k in range(2 * nv, 5 * nv):  # three nodes in the middle
         ends = [np.concatenate([v for _, v in found.fitted(0, run.move(states[0], sign * step * np.eye(1, exact.shape[1], k)[0]), theta)]) for sign in (1, -1)]
         expected = (ends[0] - ends[1]) / (2 * step)

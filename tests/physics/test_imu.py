@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody import formats
 
 ARM = """
 <mujoco>
@@ -62,7 +63,7 @@ def test_sensors_of_a_file_are_channels(arm: tuple[cb.Model, Path], tmp_path: Pa
     model = arm[0]
     assert [s.channel for s in model.sensors] == [f"site.imu{k}.{q}" for k in (1, 2) for q in ("angular_rate", "acceleration")]
     assert not any("Sensors" in note for note in model.notes)
-    cb.formats.convert(model, tmp_path / "again.xml")
+    formats.convert(model, tmp_path / "again.xml")
     assert cb.load(tmp_path / "again.xml").sensors == model.sensors
 
 

@@ -24,7 +24,7 @@ from calibody.mechanics.structure import Structure
 from calibody.solve.condensed import Sparse
 
 NODES, MULTIPLIERS, PROCESS, RINGING = "nodes", "multipliers", "process", "ringing"
-BALANCE, CONSTRAINTS = "balance", "constraints"
+BALANCE, CONSTRAINTS, START = "balance", "constraints", "start"
 
 
 def drive_block(channel: str) -> str:

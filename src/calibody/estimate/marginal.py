@@ -30,7 +30,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from calibody.estimate.layout import PROCESS, States
+from calibody.estimate import observe
+from calibody.estimate.layout import PROCESS, START, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
 from calibody.mechanics.point import Evaluation
@@ -60,7 +61,7 @@ def volume(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
     out = 0.0
     for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):
         found = problem.linearised(r, motion, theta, parameters=False)
-        dependent = _general(run, found.part.Cx[:, run.layout.open], found.evaluation) if len(run.ringing) else _nodes(run, found.evaluation)
+        dependent = _general(run, found.part.Cx[:, run.layout.open], found.evaluation) if len(run.ringing) or run.starts else _nodes(run, found.evaluation)
         out += 0.5 * found.part.factor().log_determinant - dependent
     return out
 
@@ -87,19 +88,25 @@ def _nodes(run: Run, result: Evaluation) -> float:
 
 def _gradients(run: Run, result: Evaluation) -> np.ndarray:
     """(K, kept, nv)"""
-    assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
     G = np.zeros((run.K, run.structure.nc, run.structure.nv))
+    if not run.structure.nc:
+        return G
+    assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
     G[:, result.gradient_rows, result.gradient_columns] = result.gradient.T
     return G[:, run.active]
 
 
 def _general(run: Run, equations: sp.csr_matrix, result: Evaluation) -> float:
-    """log |det C_b| with compliant constraints, whose ends are not triangular: the equations and a basis of the first two nodes' freedom."""
+    """log |det C_b| with compliant constraints, whose ends are not triangular, or a start that is known: the equations and a basis of the first two nodes'
+    freedom, in which a known coordinate does not move the first and a known rate not the second."""
     from scipy.sparse.linalg import splu
 
     nv, rows, size = run.structure.nv, [], len(run.layout.open)
-    for k, G in enumerate(_gradients(run, result)[:2]):
-        basis = np.linalg.svd(G)[2][len(G) :]
+    known = equations[run.layout.row_place[START]].toarray()
+    late = np.array([observe.is_rate(d.channel) for d in run.starts], dtype=bool)
+    for k, (own, G) in enumerate(zip((known[~late], known[late]), _gradients(run, result)[:2], strict=True)):
+        held = np.vstack([G, own[:, k * nv : (k + 1) * nv]])
+        basis = np.linalg.svd(held)[2][len(held) :]
         rows.append(sp.hstack([sp.csr_matrix((len(basis), k * nv)), basis, sp.csr_matrix((len(basis), size - (k + 1) * nv))]))
     lu = splu(sp.vstack([equations, *rows], format="csc"))
     return float(np.log(np.abs(lu.U.diagonal())).sum())

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from calibody.errors import CalibodyError, nearest
+from calibody.estimate import observe
 from calibody.estimate.marginal import Hyper
 from calibody.estimate.run import Noise
 from calibody.model import Model
@@ -45,6 +46,7 @@ def noises(recordings: Sequence[Recording], density: Mapping[str, float]) -> tup
     found, missing = [], []
     for r in recordings:
         sds = {o.channel: found_sd(o) if (sd := o.noise[0]) is None else sd for o in r.observations}
+        sds |= {observe.INITIAL + channel: known.sd for channel, known in r.initial.items() if known.sd is not None}
         open_here = frozenset(o.channel for o in r.observations if o.sd is None)
         missing += [c for c in sds if c in open_here and c not in missing]
         found.append(Noise(sds, open_here, density))

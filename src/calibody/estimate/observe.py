@@ -23,7 +23,7 @@ the inner nodes only, so W goes from those to the samples. The same holds for ac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,7 +42,14 @@ from calibody.solve.condensed import Sparse
 from calibody.spatial import algebra as al
 from calibody.steppers.start import stiffened
 
-OBSERVABLE = {"joint": ("angle", "position", "rate", "reaction.force"), "loop": ("force",), "site": ("position", "angular_rate", "acceleration"), "body": ("position", "com", "angle")}
+OBSERVABLE = {
+    "joint": ("angle", "position", "rate", "reaction.force"),
+    "loop": ("force",),
+    "site": ("position", "angular_rate", "acceleration"),
+    "body": ("position", "com", "angle"),
+}
+INITIAL = "initial."
+"""What the paths of values that are known at the start begin with."""
 TURN = 2.0 * np.pi
 CUT = 1.0
 """rad: the angle that a body has when all its hinges are at zero is taken between -CUT and a turn more, so that none that people choose (multiples of a
@@ -124,9 +131,24 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
     return channel
 
 
+def start_channel(model: Model, path: str) -> channels.Channel:
+    """The channel of a value that is known at the start, under a name of its own: no sensor has read it."""
+    channel = channels.resolve(model, path)
+    if channel.kind != "joint" or channel.components or channel.quantity not in ("angle", "position", "rate"):
+        raise CalibodyError(f'An initial value of "{path}" is given; give those of angles, positions and rates of hinges and slides.')
+    return replace(channel, path=INITIAL + path)
+
+
+def is_initial(channel: channels.Channel) -> bool:
+    """Whether the channel is a value known at the start."""
+    return channel.path.startswith(INITIAL)
+
+
 def turns(channel: channels.Channel) -> bool:
     """Whether the channel is a component of the angular rate of a ball, a free joint or a site."""
-    return channel.quantity == "angular_rate" or channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
+    return channel.quantity == "angular_rate" or (
+        channel.quantity == "rate" and channel.component is not None and channel.component >= len(channel.components) - 3
+    )
 
 
 def is_force(channel: channels.Channel) -> bool:
@@ -277,9 +299,7 @@ def _planar(structure: Structure, f: Frames, channel: channels.Channel) -> NodeV
     return NodeValues(angle + TURN * np.round((counted + zero - angle) / TURN), dofs, f.T[a, dofs])
 
 
-def orientation(
-    structure: Structure, model: Model, numbers: Numbers, f: Frames, channel: channels.Channel
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def orientation(structure: Structure, model: Model, numbers: Numbers, f: Frames, channel: channels.Channel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """R (3, 3, K) of a body, a site or a ball, dofs, and how each of them turns it: w (3, dofs, K) with `dR = [w]x R`."""
     if channel.kind == "body":
         link = structure.body_link[channel.name]
@@ -302,9 +322,7 @@ def orientation(
 # -- at the samples --------------------------------------------------------------------------------------------------------------------
 
 
-def at_samples(
-    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float
-) -> Sampled:
+def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float) -> Sampled:
     """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
     if is_acceleration(d.channel):
         return _felt(structure, model, numbers, f, d.channel, h, W, dW)
@@ -380,7 +398,7 @@ def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, chann
     dofs, K = structure.dofs_above[link], f.H.shape[3]
     p, b = imu.held_up(f.H[:, :, link], site, numbers.gravity, h)
     u = imu.sensor_axes(f.H[:, :, link], site)[:, channel.component, 1:-1]
-    value, turn, reach = np.einsum("ik,ik->k", u, b), np.cross(u, b, axis=0), np.array(spring.moved(tuple(p)))  # type: ignore[arg-type]
+    value, turn, reach = np.einsum("ik,ik->k", u, b), np.cross(u, b, axis=0), np.array(wrenches.moved(tuple(p)))  # type: ignore[arg-type]
     by_twist = [weight / h**2 * np.einsum("ik,itk->tk", u, reach[..., nodes]) for weight, nodes in zip((1.0, -2.0, 1.0), NODES, strict=True)]
     by_twist[1][:3] += turn
 

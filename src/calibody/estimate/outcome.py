@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import robust
+from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result, Suspect
 from calibody.estimate.unknowns import values_at
@@ -91,6 +91,8 @@ def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordi
         run: Any = problem.runs[r]
         for d, fitted in problem.fitted(r, states, solution.theta):
             path = d.channel.path
+            if observe.is_initial(d.channel):
+                continue
             out.append(
                 ChannelFit(recordings[r].name, path, d.times, d.y, fitted, run.noise.measured[path], found.white[r, path], run.weights[path], d.relative)
             )

@@ -26,7 +26,7 @@ from calibody.estimate.unknowns import Entry
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel
-from calibody.mechanics.elements import spring
+from calibody.mechanics.elements import wrenches
 from calibody.mechanics.geometry import PLACES, Shift, shift_of, turn_of
 from calibody.mechanics.parameters import gravity_by
 from calibody.mechanics.plan import plan_of
@@ -151,7 +151,7 @@ def reach_of(structure: Structure, model: Model, frames: Frames, channel: Channe
     if channel.kind == "joint" or channel.quantity not in ("position", "com"):
         return None
     body, local = place_of(model, channel)
-    return np.array(spring.moved(al.point(frames.pose(structure.body_link[body]), local)))[channel.component]
+    return np.array(wrenches.moved(al.point(frames.pose(structure.body_link[body]), local)))[channel.component]
 
 
 class Placements:

@@ -21,8 +21,8 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate.channels import as_motion
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, States
-from calibody.estimate.observed import Observed, Sensors, predicted
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, START, States, term
+from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
 from calibody.estimate.unknowns import Entry, rubbing
@@ -130,6 +130,7 @@ class Problem(Observed[Run, States]):
             F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data]
             F.append(run.layout.prior(motion))
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion))
+            C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
         return np.concatenate(F), np.concatenate(C)
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
@@ -151,9 +152,20 @@ class Problem(Observed[Run, States]):
         point, frames = self.framed(r, motion, model, numbers)
         result = evaluate(run.structure, numbers, point, frames=frames)
         F, Fx, Ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
-        C, Cx = run.equations(numbers, result, motion), run.jacobian(model, numbers, frames, result)
+        started = self._started(run, model, numbers, frames, motion)
+        C = np.concatenate([run.equations(numbers, result, motion), *(found.value - d.y for d, found in zip(run.starts, started, strict=True))])
+        more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
+        Cx = run.jacobian(model, numbers, frames, result, more)
         Ct = self._equations_by_parameters(r, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
+        if parameters and started:
+            placements = self.placements(r, theta, model, numbers, frames)
+            Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
         return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when), result)
+
+    @staticmethod
+    def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:
+        """What is known exactly of the start, as the motion has it; no sensor is between."""
+        return [predicted(run, model, numbers, frames, motion.multipliers, {}, d) for d in run.starts]
 
     def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Linearisation:
         """All runs; `hold_scale`: hold the overall scale of a problem that has none (not where the information is asked for)."""
@@ -196,8 +208,9 @@ class Problem(Observed[Run, States]):
         known = total = 0.0
         for run, motion, part in zip(self.runs, x, parts, strict=True):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
-            known += float(np.abs(part.C - noise - part.Ct @ linear).sum())
-            total += float(np.abs(part.Ct * linear).sum())
+            balance = run.layout.row_place[BALANCE]
+            known += float(np.abs((part.C - noise - part.Ct @ linear)[balance]).sum())
+            total += float(np.abs(part.Ct[balance] * linear).sum())
         return known < 1e-6 * total
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
@@ -241,7 +254,7 @@ class Problem(Observed[Run, States]):
         found = columns(run.structure, numbers, point, paths, model, frames)
         for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
             rows = np.concatenate([(residual / run.h).T.ravel(), run.constrain(numbers.softness, constraint)])
-            out[:, k] += place.slope(theta[k]) * rows
+            out[: len(rows), k] += place.slope(theta[k]) * rows
         ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
         for (group, at), residual in zip(bodies, ten, strict=True):
             out[balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(-1, 10) @ group.jacobian(theta[at])

@@ -13,11 +13,14 @@ no other formulas: the problem becomes that without noise.
 A compliant constraint (DESIGN section 3) gives at inner nodes `(g_(k-1) + 2 g_k + g_(k+1))/4 + tau (g_(k+1) - g_(k-1))/(2h) + eps lambda_k = 0`,
 which leaves its motion at both ends open. There its deflection is that of the neighbouring force, give or take one typical force L:
 `g_0 + eps (lambda_1 - L s) = 0`, `s = 0 +- 1`.
+
+What is known of the start exactly are equations too: the coordinate of the first node, and its rate `(-3 s_0 + 4 s_1 - s_2)/(2h)`, of second order as every rate
+is. What is known with a standard deviation is one more sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Self
@@ -34,6 +37,7 @@ from calibody.estimate.layout import (
     NODES,
     PROCESS,
     RINGING,
+    START,
     Amounts,
     Block,
     Coordinates,
@@ -84,7 +88,7 @@ class Nodes:
 
     def with_data(self) -> Self:
         """With the samples of the recording between the first node and the last, all of weight 1."""
-        data = tuple(self._data(o) for o in self.recording.observations)
+        data = tuple(self._data(o) for o in self.recording.observations) + self.known_start(exact=False)
         return replace(self, data=data, weights={d.channel.path: np.ones(len(d.y)) for d in data})
 
     @property
@@ -115,6 +119,15 @@ class Nodes:
             None if rotation is None else rotation[..., good],
             1.0 if relative is None else relative[good],
         )
+
+    def known_start(self, exact: bool) -> tuple[Data, ...]:
+        """Values that are known at the first node, as samples: those without a standard deviation if `exact`, else those with one."""
+        out = []
+        for path, known in self.recording.initial.items():
+            if (known.sd is None) == exact:
+                channel, times = observe.start_channel(self.structure.model, path), self.times[:1]
+                out.append(Data(channel, np.array([known.value]), times, *self.sampled(channel, times)))
+        return tuple(out)
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """Which samples are used."""
@@ -200,6 +213,11 @@ class Run(Nodes):
     def inner(self) -> int:
         return self.K - 2
 
+    @cached_property
+    def starts(self) -> tuple[Data, ...]:
+        """What is known exactly at the first node."""
+        return self.known_start(exact=True)
+
     @property
     def delta(self) -> float:
         """The rate below which dry friction is viscous where a coordinate has none of its own: the mean of those that have."""
@@ -245,7 +263,8 @@ class Run(Nodes):
             when = np.clip((drive.signal.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
             blocks.append(Amounts(drive_block(drive.channel), when, 1, 1.0, times=drive.signal.times, unit=np.ones(1)))
         constraints = np.tile(np.arange(K) + 0.3, self.kept)
-        return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints)))
+        starts = np.array([1.15 if observe.is_rate(d.channel) else 0.05 for d in self.starts])  # a rate is that of the first three nodes
+        return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints), Rows(START, starts)))
 
     def still(self, q: np.ndarray) -> States:
         """The same coordinates at every node, no forces, no noise."""
@@ -342,9 +361,9 @@ class Run(Nodes):
         rows, columns = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
         return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, s.nv * self.K))
 
-    def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> Sparse:
-        """Derivative of the equations with respect to all state unknowns."""
-        terms = [*self._by_nodes(result), *self._by_process(frames), *self._by_deviations(model, frames, result)]
+    def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, more: Iterable[Term] = ()) -> Sparse:
+        """Derivative of the equations with respect to all state unknowns; `more` are terms of rows that are not made here."""
+        terms = [*more, *self._by_nodes(result), *self._by_process(frames), *self._by_deviations(model, frames, result)]
         if self.kept:
             terms += self._by_constraints(numbers, result)
         return self.layout.jacobian(terms)

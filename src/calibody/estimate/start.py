@@ -12,6 +12,7 @@ needs it: Gauss-Newton has to start on the right side of its friction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,7 @@ from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.recording.orientations import rotations
+from calibody.recording.recording import Initial
 from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.gauss_newton import AbstractProblem, Settings, Solution, minimise
 from calibody.spatial import algebra as al
@@ -58,7 +60,7 @@ class Smoothing(AbstractProblem):
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
         self.data = [d for d in run.data if not observe.is_inner(d.channel)]
-        if not self.data:
+        if all(observe.is_initial(d.channel) for d in self.data):
             raise CalibodyError(f'The run "{run.recording.name}" observes forces or accelerations only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
         self.dt = float(np.median(rates)) if rates else run.h
@@ -68,7 +70,7 @@ class Smoothing(AbstractProblem):
     @property
     def smooth(self) -> np.ndarray:
         """Of every velocity."""
-        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data]))
+        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]))
         return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
 
     def parts(self) -> list[tuple[np.ndarray, list[int]]]:
@@ -135,7 +137,7 @@ class Smoothing(AbstractProblem):
 def first_motion(run: Run, model: Model, numbers: Numbers, sensors: Sensors, robust: bool = False) -> tuple[Run, States]:
     """The run with the weights of its samples, and coordinates of all nodes; multipliers and noise zero. `sensors` have the channels' bias, gain and delay; `robust` weighs outliers down."""
     spline = Smoothing(run, model, numbers, sensors)
-    states = run.still(resting(run.structure, model)) if observed_directly(run) else walked(run, model, sensors)
+    states = run.still(resting(run.structure, model, run.recording.initial)) if observed_directly(run) else walked(run, model, sensors)
     solution = minimise(spline, states, np.zeros(0), Settings(iterations=30))
     if not robust:
         solution = quickened(spline, solution)
@@ -191,8 +193,9 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
-    targets = [_Target(d, run.times[picked], sensors) for d in run.data if not observe.is_rate(d.channel) and not observe.is_inner(d.channel)]
-    q = resting(tree, rigid)
+    seen = [d for d in run.data if not (observe.is_rate(d.channel) or observe.is_inner(d.channel) or observe.is_initial(d.channel))]
+    targets = [_Target(d, run.times[picked], sensors) for d in seen]
+    q = resting(tree, rigid, run.recording.initial)
     nodes = []
     for k in range(len(picked)):
         for _ in range(FIRST if k == 0 else NEXT):
@@ -248,12 +251,17 @@ def lowpass(d: Data) -> np.ndarray:
     return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
 
 
-def resting(structure: Structure, model: Model) -> np.ndarray:
-    """All joints at their reference, in the coordinates of the structure, loops closed."""
+def resting(structure: Structure, model: Model, initial: Mapping[str, Initial] | None = None) -> np.ndarray:
+    """All joints at their reference, or where they are known to start, in the coordinates of the structure, loops closed."""
     rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
-    q = host.closed(tree, numbers, host.zero_coordinates(tree, numbers), np.zeros(tree.nv, dtype=bool), "euclidean", 1.0)
+    q = host.zero_coordinates(tree, numbers)
+    for path, known in (initial or {}).items():
+        channel = observe.start_channel(model, path)
+        if not observe.is_rate(channel):
+            q[tree.scalar_positions[tree.coordinate_index[channel.name]]] = known.value
+    q = host.closed(tree, numbers, q, np.zeros(tree.nv, dtype=bool), "euclidean", 1.0)
     if structure.coordinates == TREE:
         return q
     return free_start(tree, structure, numbers, Start(q, np.zeros(tree.nv), q)).q

@@ -68,7 +68,7 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     taken = step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
-    dof = samples - len(theta) - 2 * freedom * len(problem.runs)
+    dof = samples - len(theta) - 2 * freedom * len(problem.runs) + sum(len(run.starts) for run in problem.runs)
     chi2 = float(lin.F @ lin.F)
     factor = chi2 / dof if dof > 0 else 1.0
     factor = max(1.0, factor) if given else factor

@@ -18,7 +18,7 @@ from calibody.estimate.fit import ESTIMATORS, elsewhere, option_names
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
-from calibody.recording.recording import is_finite
+from calibody.recording.recording import check_initial, is_finite
 from calibody.recording.units import TIME_UNITS
 
 LONGEST_EXPRESSION = 200
@@ -193,7 +193,20 @@ def _run(table: _Table) -> RunSpec:
         name=table.text("name", "a text"),
         start=table.number("start", "an instant in seconds"),
         end=table.number("end", "an instant in seconds"),
+        initial=_initial(table),
     )
+
+
+def _initial(table: _Table) -> Mapping[str, Any]:
+    given = table.mapping("initial", 'a table of values, { "joint.NAME.rate" = 0.0 }')
+    for channel, value in given.items():
+        if "." not in channel:
+            table.quoted("initial", channel, value)
+    try:
+        check_initial(given, "this [[run]]")
+    except CalibodyError as error:
+        table.fail("initial", f"{error}")
+    return given
 
 
 def _channels(table: _Table, key: str, kind: type[Spec]) -> dict[str, Spec]:

@@ -42,6 +42,8 @@ class RunSpec:
     """Begin of the run [s]; left out, the first observed sample."""
     end: float | None = None
     """End of the run [s]; left out, the last observed sample."""
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of joints at the start: a value, or one with an sd."""
 
     @property
     def files(self) -> list[str]:
@@ -61,7 +63,7 @@ class RunSpec:
 
     def read(self, folder: Path) -> Recording:
         """The recording; its files are relative to `folder`."""
-        return readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end)
+        return readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end, initial=self.initial)
 
     def mistakes(self, folder: Path) -> list[str]:
         """A sentence for every channel that cannot be read."""

@@ -42,6 +42,8 @@ def _document(experiment: Experiment) -> str:
 
 def _run(run: RunSpec) -> str:
     values = _changed(run)
+    if not values.get("initial", True):
+        del values["initial"]
     observe, drive = ({channel: _changed(spec) for channel, spec in (values.pop(key, None) or {}).items()} for key in ("observe", "drive"))
     parts = [_block("[[run]]", values), _block("[run.observe]", observe)]
     return "".join(parts + ([_block("[run.drive]", drive)] if drive else []))

@@ -100,11 +100,13 @@ def read(
     end: float | None = None,
     *,
     time_unit: str = "s",
+    initial: Mapping[str, Any] | None = None,
 ) -> Recording:
     """The recording in a file (CSV, Parquet, NPZ, MAT, ROS bag, MCAP, C3D), a mapping of arrays or a polars DataFrame.
 
     `time` is the clock column, in `time_unit`. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
-    `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample.
+    `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample. `initial` are values of joints at the start that are
+    known: `{"joint.a.angle": 0.3, "joint.a.rate": {"value": 0.0, "sd": 0.01}}`, in SI units.
     """
     run = _Run(path, time, time_unit)
     observations = [o for channel, given in _entries("observe", observe) for o in run.observations(channel, spec_of(ObserveSpec, channel, given))]
@@ -117,6 +119,7 @@ def read(
         end=math.nan if end is None else end,
         source=run.source,
         sha256=run.sha256,
+        initial={} if initial is None else initial,
     )
 
 

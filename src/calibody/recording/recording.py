@@ -8,8 +8,8 @@ known here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
@@ -172,6 +172,15 @@ class Drive:
         return out
 
 
+@dataclass(frozen=True)
+class Initial:
+    """A value at the start of a run that is known: exactly, or with a standard deviation."""
+
+    value: float
+    sd: float | None = None
+    """None: exactly."""
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """One run: observations inside [start, end] and drives that cover it. Samples outside are left out, drives are kept whole."""
@@ -187,8 +196,11 @@ class Recording:
     """Where it was read from, for people."""
     sha256: str | None = None
     """Of the file; of several files, the SHA-256 of their hexadecimal digests, one per line; None for data in memory."""
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of joints at the start: `{"joint.a.angle": 0.3}` exactly, `{"joint.a.rate": {"value": 0.0, "sd": 0.01}}` with a standard deviation."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "initial", check_initial(self.initial, f'The recording "{self.name}"'))
         observations, drives = _members(self.name, self.observations, Observation), _members(self.name, self.drives, Drive)
         if not observations:
             raise CalibodyError(f'The recording "{self.name}" observes nothing; give at least one channel to observe.')
@@ -235,8 +247,9 @@ class Recording:
         raise CalibodyError(f'The recording "{self.name}" does not observe "{channel}"{nearest(channel, known) or "; it has " + ", ".join(known) + "."}')
 
     def cut(self, start: float | None = None, end: float | None = None) -> Recording:
-        """The part from `start` to `end` [s]; what is left out stays."""
-        return replace(self, start=self.start if start is None else start, end=self.end if end is None else end)
+        """The part from `start` to `end` [s]; what is left out stays. Initial values belong to the start and are lost with it."""
+        kept = self.initial if start is None or start == self.start else {}
+        return replace(self, start=self.start if start is None else start, end=self.end if end is None else end, initial=kept)
 
     def warnings(self) -> list[str]:
         """Sentences about what looks wrong but can be fitted."""
@@ -247,6 +260,8 @@ class Recording:
         for o in self.observations:
             noise = "noise not given" if o.sd is None else f"sd {o.sd:g}" + ("" if o.relative_sd is None else " (typical)")
             lines.append(f"  observed  {o.channel}  {int(o.present.sum())} samples, {1 / o.period:.4g} Hz, {noise}")
+        for channel, known in self.initial.items():
+            lines.append(f"  initial   {channel}  {known.value:g}" + ("" if known.sd is None else f", sd {known.sd:g}"))
         for d in self.drives:
             noise = "" if d.sd is None else f", sd {d.sd:g}"
             lines.append(f"  driven    {d.channel}  {len(d.signal.times)} samples, hold {d.signal.hold}{noise}")
@@ -280,6 +295,27 @@ def check_sd(sd: object, what: str) -> float | None:
     if not is_finite(sd) or not sd > 0:
         raise CalibodyError(f"{what} has sd = {sd!r}; give a positive standard deviation, or leave it out.")
     return float(sd)
+
+
+def check_initial(given: object, what: str) -> dict[str, Initial]:
+    """Known values at the start, by channel."""
+    if not isinstance(given, Mapping):
+        raise CalibodyError(f'{what} has initial = {given!r}; give a mapping from channels to values, such as {{"joint.NAME.rate": 0.0}}.')
+    out = {}
+    for channel, value in given.items():
+        known = _initial(value)
+        if not is_finite(known.value):
+            raise CalibodyError(f'{what} has the initial value {value!r} of "{channel}"; give a number, or {{"value": ..., "sd": ...}}.')
+        out[check_channel(channel)] = Initial(float(known.value), check_sd(known.sd, f'{what}, the initial value of "{channel}",'))
+    return out
+
+
+def _initial(value: Any) -> Initial:
+    if isinstance(value, Initial):
+        return value
+    if isinstance(value, Mapping) and set(value) in ({"value"}, {"value", "sd"}):
+        return Initial(value["value"], value.get("sd"))
+    return Initial(value)
 
 
 def check_resolution(resolution: object, what: str) -> float | None:
