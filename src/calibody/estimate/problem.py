@@ -247,8 +247,9 @@ class Problem(Observed[Run, States]):
         out = np.zeros((run.layout.rows, p))
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
         late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
+        lagging = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".time_constant")]
         soft = [(k, place) for k, place in wanted if place.path.endswith(("compliance", "relaxation"))]
-        plain = [x for x in wanted if x not in late and x not in soft]
+        plain = [x for x in wanted if x not in late and x not in soft and x not in lagging]
         bodies = groups(self.entries)
         paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]
         found = columns(run.structure, numbers, point, paths, model, frames)
@@ -258,6 +259,11 @@ class Problem(Observed[Run, States]):
         ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
         for (group, at), residual in zip(bodies, ten, strict=True):
             out[balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(-1, 10) @ group.jacobian(theta[at])
+        for k, place in lagging:
+            name = place.path.removeprefix("actuator.").removesuffix(".time_constant")
+            row = [a.name for a in model.actuators].index(name)
+            moved = run.by_control(frames, result, row, run.control_by_lag(model, name))
+            out[balance, k] += place.slope(theta[k]) * moved
         for k, _ in late:
             out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
         for k, place in soft:

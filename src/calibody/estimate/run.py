@@ -57,6 +57,7 @@ from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.recording.recording import Drive, Observation, Recording
+from calibody.recording.signal import Signal
 from calibody.solve.condensed import Sparse
 
 
@@ -167,14 +168,28 @@ class Nodes:
         applied = np.zeros((self.structure.tree_nv, self.K - 1))
         for drive in self.recording.drives:
             target, row, delay = self._driven(model, drive)
-            signal, limits = drive.signal, model.actuators[row].control_range if target == "control" else None
-            if limits is not None:
-                signal = replace(signal, values=np.clip(signal.values, *limits))
-            means = signal.means(self.times, delay)
+            lag = model.actuators[row].time_constant if target == "control" else 0.0
+            means = self._signal(model, drive).means(self.times, delay, lag)
+            if lag and drive.sd is not None:
+                raise CalibodyError(f'The drive "{drive.channel}" has an sd, and {drive.channel}.time_constant is not zero; leave one of them out.')
             if states is not None and drive.sd is not None:
                 means = means + drive.sd * (drive.signal.weights(self.times, delay) @ states.parts[drive_block(drive.channel)][:, 0])
             (control if target == "control" else applied)[row] = means
         return control, applied
+
+    @staticmethod
+    def _signal(model: Model, drive: Drive) -> Signal:
+        """What reaches an actuator: the control within its range."""
+        limits = next((a.control_range for a in model.actuators if drive.channel == f"actuator.{a.name}"), None)
+        return drive.signal if limits is None else replace(drive.signal, values=np.clip(drive.signal.values, *limits))
+
+    def control_by_lag(self, model: Model, actuator: str) -> np.ndarray:
+        """(K - 1): the change of an actuator's mean control with its time constant; zero if nothing drives it."""
+        drive = next((d for d in self.recording.drives if d.channel == f"actuator.{actuator}"), None)
+        if drive is None:
+            return np.zeros(self.K - 1)
+        a = model.tables["actuator"][actuator]
+        return self._signal(model, drive).means_by_lag(self.times, a.delay, a.time_constant)
 
     def _driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
@@ -400,9 +415,7 @@ class Run(Nodes):
 
     def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
-        s, m = self.structure, np.arange(self.inner)
-        both = sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
-        out = []
+        s, out = self.structure, []
         for drive in self.uncertain:
             target, row, delay = self._driven(model, drive)
             if target == "control":
@@ -410,12 +423,25 @@ class Run(Nodes):
                 velocity, gain = int(plan_of(s).coordinate_dof[plan_of(s).actuator_coordinate[row]]), float(result.control[row, 0]) / self.h
             else:
                 velocity, gain = row, -0.5
-            dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-            rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
-            A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
             assert drive.sd is not None
-            out.append(term(BALANCE, drive_block(drive.channel), A @ both @ drive.signal.weights(self.times, delay) * (gain * drive.sd)))
+            pushed = self._pushed(frames, velocity) @ drive.signal.weights(self.times, delay) * (gain * drive.sd)
+            out.append(term(BALANCE, drive_block(drive.channel), pushed))
         return out
+
+    def _pushed(self, frames: Frames, velocity: int) -> Sparse:
+        """(balance rows, K - 1): where a force on a velocity of the tree, at both nodes of an interval, enters the balance."""
+        s, m = self.structure, np.arange(self.inner)
+        dofs, acts = assembly.acting(plan_of(s), frames, velocity)
+        rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
+        A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
+        return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
+
+    def by_control(self, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
+        """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""
+        plan = plan_of(self.structure)
+        assert result.control is not None
+        force = result.control[actuator] / self.h * change
+        return self._pushed(frames, int(plan.coordinate_dof[plan.actuator_coordinate[actuator]])) @ force
 
 
 @lru_cache(maxsize=64)

@@ -283,7 +283,7 @@ class ShadowProblem(Observed[Steps, States]):
                 ends[k] = self._moved(k, theta, values, step), self._moved(k, theta, values, low), step - low
                 continue
             places = entry.group is not None or any(f".{g}" in place.path for g in GEOMETRY for place in entry.places)
-            late = any(place.path.startswith("actuator.") and place.path.endswith(".delay") for place in entry.places)
+            late = any(place.path.startswith("actuator.") and place.path.endswith((".delay", ".time_constant")) for place in entry.places)
             step = 0.1 * self.runs[r].h if late else step
             moved = np.stack([theta, theta])
             moved[:, k] = np.clip([theta[k] + step, theta[k] - step], self.lower[k], self.upper[k])

@@ -35,12 +35,15 @@ NOT_NEGATIVE = (
     "load_stribeck",
     "rest_length",
     "delay",
+    "time_constant",
 )
 
 SMALL = 1e-3
 """Scale of a number that is zero in the model, if none is given."""
 TILT = 0.1
 """The same for the tilt of gravity [rad]: a stand out of level by more than that is seen."""
+LAG = 0.01
+"""The same for the time constant of an actuator [s]."""
 BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1}
 """The same for the bias of a channel, by its quantity [m/s^2, rad/s or m/s, N or N m]; of others SMALL."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
@@ -187,7 +190,7 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         )
     if not lower <= initial <= unknown.upper:
         raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
-    nothing = TILT if first.path.startswith("world.gravity.tilt") else SMALL
+    nothing = LAG if first.path.endswith(".time_constant") else TILT if first.path.startswith("world.gravity.tilt") else SMALL
     if first.sensor is not None and first.sensor[1] == "bias":
         nothing = BIAS.get(channels.resolve(model, first.sensor[0]).quantity, SMALL)
     scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))

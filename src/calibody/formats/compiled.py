@@ -226,6 +226,10 @@ def _geometry(c: Compiled, i: int) -> Geometry | None:
     )
 
 
+LAGS = (mj.mjtDyn.mjDYN_FILTER, mj.mjtDyn.mjDYN_FILTEREXACT)
+"""Activation that is a first-order lag of the control; MuJoCo takes a step of Euler for the first, which is close where the time constant is many steps."""
+
+
 def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
     """The drives, and the rotor inertia they add to their joints (`armature gear^2`, joint index -> sum)."""
     m = c.mj
@@ -248,6 +252,7 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
                 stiffness=-float(bias[1]) + 0.0,
                 damping=-float(bias[2]) + float(m.actuator_damping[i]),
                 delay=float(m.actuator_delay[i]),
+                time_constant=float(m.actuator_dynprm[i, 0]) if mj.mjtDyn(int(m.actuator_dyntype[i])) in LAGS else 0.0,
                 control_range=_floats(m.actuator_ctrlrange[control]) if limited else None,
             )
         )

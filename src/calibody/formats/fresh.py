@@ -204,6 +204,8 @@ def _drive(a: Actuator) -> list[str]:
         biasprm=numbers((a.bias, -a.stiffness, -a.damping)) if affine else None,
         ctrllimited="true" if a.control_range else None,
         ctrlrange=numbers(a.control_range) if a.control_range else None,
+        dyntype="filterexact" if a.time_constant else None,
+        dynprm=_given(a.time_constant),
         delay=_given(a.delay),
         nsample=str(math.ceil(a.delay / _BUFFER_STEP) + 1) if a.delay else None,
     )

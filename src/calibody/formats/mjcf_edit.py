@@ -236,6 +236,8 @@ def _actuator(p: Plan, actuator: Actuator, fields: set[str]) -> None:
         _delay(p, element, actuator)
     if fields & {"gain", "bias", "stiffness", "damping"}:
         _force_law(p, element, actuator)
+    if "time_constant" in fields:
+        _lag(p, element, actuator)
 
 
 def _control_range(p: Plan, element: Element, actuator: Actuator) -> None:
@@ -254,6 +256,36 @@ def _delay(p: Plan, element: Element, actuator: Actuator) -> None:
     p.edits.set(element, delay=number(actuator.delay), nsample=str(max(needed, int(given) if given.isdigit() else 0)))
 
 
+def _lag(p: Plan, element: Element, actuator: Actuator) -> None:
+    """A first-order lag is an activation of a <general>; <position> has an attribute for it."""
+    if element.tag == "position":
+        p.edits.set(element, timeconst=number(actuator.time_constant))
+        return
+    _generalised(p, element, actuator)
+    p.edits.set(element, **_dynamics(actuator))
+
+
+def _dynamics(actuator: Actuator) -> dict[str, str | None]:
+    if not actuator.time_constant:
+        return {"dyntype": "none"}
+    return {"dyntype": "filterexact", "dynprm": number(actuator.time_constant)}
+
+
+def _generalised(p: Plan, element: Element, a: Actuator) -> None:
+    """A shortcut becomes a <general>, which can hold all numbers."""
+    if element.tag == "general":
+        return
+    p.edits.rename(element, "general")
+    p.edits.set(element, **{name: None for name in _SHORTCUTS if name in element.attributes})
+    if "inheritrange" in element.attributes:
+        _control_range(p, element, a)
+    p.note(f"actuator.{a.name} was a <{element.tag}>, which cannot hold these numbers; the saved file has a <general>.")
+    damping = a.damping - p.source.details["actuator", a.name]["damping"]
+    affine = bool(a.bias or a.stiffness or damping)
+    p.edits.set(element, **_dynamics(a), gaintype="fixed", biastype="affine" if affine else "none", gainprm=number(a.gain))
+    p.edits.set(element, biasprm=numbers((a.bias, -a.stiffness, -damping)))
+
+
 def _force_law(p: Plan, element: Element, a: Actuator) -> None:
     """gain u + bias - stiffness l - damping l'; a shortcut (position, velocity) is kept where it can say it."""
     damping = a.damping - p.source.details["actuator", a.name]["damping"]
@@ -267,13 +299,10 @@ def _force_law(p: Plan, element: Element, a: Actuator) -> None:
         p.edits.set(element, kv=number(a.gain))
         return
     if element.tag != "general":
-        p.edits.rename(element, "general")
-        p.edits.set(element, **{name: None for name in _SHORTCUTS if name in element.attributes})
-        if "inheritrange" in element.attributes:
-            _control_range(p, element, a)
-        p.note(f"actuator.{a.name} was a <{element.tag}>, which cannot hold these numbers; the saved file has a <general>.")
+        _generalised(p, element, a)
+        return
     affine = bool(a.bias or a.stiffness or damping)
-    p.edits.set(element, dyntype="none", gaintype="fixed", biastype="affine" if affine else "none", gainprm=number(a.gain))
+    p.edits.set(element, **_dynamics(a), gaintype="fixed", biastype="affine" if affine else "none", gainprm=number(a.gain))
     p.edits.set(element, biasprm=numbers((a.bias, -a.stiffness, -damping)))
 
 

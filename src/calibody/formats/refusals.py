@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.formats.compiled import Compiled, actuator_is_off, dropped_sensors, is_spring
+from calibody.formats.compiled import LAGS, Compiled, actuator_is_off, dropped_sensors, is_spring
 from calibody.formats.engine import mj
 
 _GAINS = {mj.mjtGain.mjGAIN_AFFINE: "an affine gain", mj.mjtGain.mjGAIN_MUSCLE: "a muscle", mj.mjtGain.mjGAIN_USER: "a user-defined gain"}
@@ -89,7 +89,10 @@ def _activation(c: Compiled, i: int) -> str:
     if m.actuator_gaintype[i] != int(mj.mjtGain.mjGAIN_FIXED):
         gain = mj.mjtGain(int(m.actuator_gaintype[i]))
         return f"has {_GAINS.get(gain, 'a gain of type ' + gain.name.removeprefix('mjGAIN_').lower())}, which cannot be represented"
-    if m.actuator_dyntype[i] != int(mj.mjtDyn.mjDYN_NONE):
+    dynamics = mj.mjtDyn(int(m.actuator_dyntype[i]))
+    if dynamics in LAGS and bool(m.actuator_actlimited[i]):
+        return "limits its activation, which cannot be represented"
+    if dynamics not in (mj.mjtDyn.mjDYN_NONE, *LAGS):
         return f"has activation dynamics ({mj.mjtDyn(int(m.actuator_dyntype[i])).name.removeprefix('mjDYN_').lower()}), which cannot be represented"
     if m.actuator_biastype[i] not in (int(mj.mjtBias.mjBIAS_NONE), int(mj.mjtBias.mjBIAS_AFFINE)):
         return f"has a bias of type {mj.mjtBias(int(m.actuator_biastype[i])).name.removeprefix('mjBIAS_').lower()}, which cannot be represented"

@@ -33,7 +33,17 @@ from calibody.spatial.inertia import pseudo_inertia_tangent
 STEP = 1e-3
 INERTIAL = ("mass", "com", "inertia")
 BALL_LAW = ("stiffness", "damping", "friction", "armature")
-NO_FORCE = ("compliance", "relaxation", "angular_compliance", "angular_relaxation", "load_friction", "load_stribeck", "friction_radius", "delay")
+NO_FORCE = (
+    "compliance",
+    "relaxation",
+    "angular_compliance",
+    "angular_relaxation",
+    "load_friction",
+    "load_stribeck",
+    "friction_radius",
+    "delay",
+    "time_constant",
+)
 """Numbers that do not enter the equations of motion of the nodes."""
 
 

@@ -367,7 +367,8 @@ class Bushing:
 
 @dataclass(frozen=True)
 class Actuator:
-    """A drive on the coordinate `s` of a hinge or slide. With the control `u` (mean over an interval, `delay` seconds late)
+    """A drive on the coordinate `s` of a hinge or slide. With the control `u` (mean over an interval, `delay` seconds late and behind a
+    first-order lag, `time_constant x' + x = u`)
 
         force = gear (gain u + bias - stiffness gear s - damping gear s')
 
@@ -383,6 +384,7 @@ class Actuator:
         "stiffness": (SCALAR, "{f}/{s}"),
         "damping": (SCALAR, "{f} s/{s}"),
         "delay": (SCALAR, "s"),
+        "time_constant": (SCALAR, "s"),
     }
 
     name: str
@@ -394,10 +396,11 @@ class Actuator:
     damping: float = 0.0
     delay: float = 0.0
     control_range: tuple[float, float] | None = None
+    time_constant: float = 0.0
 
     def __post_init__(self) -> None:
         _coerce(self)
-        _not_negative(self, "delay")
+        _not_negative(self, "delay", "time_constant")
 
 
 @dataclass(frozen=True)

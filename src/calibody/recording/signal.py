@@ -2,6 +2,13 @@
 
 The mean over [a, b] is `(S(b) - S(a))/(b - a)` with S the integral of the held (zero order) or interpolated (linear) signal: S is a
 piecewise polynomial through the samples, so the mean is exact whatever the intervals.
+
+Behind a first-order lag of time constant T the signal x obeys `T x' + x = u`, at rest at the first sample. Integrated over an interval that is
+`mean of x = mean of u - T (x(b) - x(a))/(b - a)`, and between two samples with the slope s (zero if held)
+
+    x(t) = u(t) - s T + (x_k - u_k + s T) exp(-(t - t_k)/T)
+
+so this is exact too, and so is its derivative with respect to T.
 """
 
 from __future__ import annotations
@@ -65,9 +72,38 @@ class Signal:
             slope = np.where(np.arange(len(times)) == len(times) - 1, 0.0, slope)
         return knots[k] + values[k] * d + np.where(d > 0.0, 0.5 * slope[k] * d * d, 0.0)
 
-    def means(self, edges: np.ndarray, delay: float = 0.0) -> np.ndarray:
-        """The mean over each interval between neighbouring edges, of the signal `delay` seconds late."""
-        return np.diff(self.integral(edges - delay)) / np.diff(edges)
+    def means(self, edges: np.ndarray, delay: float = 0.0, lag: float = 0.0) -> np.ndarray:
+        """The mean over each interval between neighbouring edges, of the signal `delay` seconds late and behind a lag with this time constant [s]."""
+        plain = np.diff(self.integral(edges - delay)) / np.diff(edges)
+        return plain if lag <= 0.0 else plain - lag * np.diff(self.lagged(edges - delay, lag)[0]) / np.diff(edges)
+
+    def means_by_lag(self, edges: np.ndarray, delay: float, lag: float) -> np.ndarray:
+        """The derivative of `means` with respect to the time constant; at zero that from above."""
+        if lag <= 0.0:
+            return -np.diff(self.lagged(edges - delay, 0.0)[0]) / np.diff(edges)
+        value, by_lag = self.lagged(edges - delay, lag)
+        return -(np.diff(value) + lag * np.diff(by_lag)) / np.diff(edges)
+
+    def lagged(self, t: np.ndarray, lag: float) -> tuple[np.ndarray, np.ndarray]:
+        """The signal behind a first-order lag at the instants t, and its derivative with respect to the time constant."""
+        times, values = self.times, self.values
+        slope = np.append(np.diff(values) / np.diff(times), 0.0) if self.hold == "linear" and len(times) > 1 else np.zeros(len(times))
+        k = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 1)
+        d = np.maximum(t - times[k], 0.0)
+        if lag <= 0.0:
+            return values[k] + slope[k] * d, np.zeros(len(t))
+        span = np.diff(times)
+        fall = np.exp(-span / lag)
+        excess, rise = np.zeros(len(times)), np.zeros(len(times))  # x_k - u_k, and the derivative of x_k
+        for i in range(len(times) - 1):
+            s = slope[i]
+            start = excess[i] + s * lag
+            jump = 0.0 if self.hold == "linear" else values[i + 1] - values[i]
+            excess[i + 1] = start * fall[i] - s * lag - jump
+            rise[i + 1] = (rise[i] + s + start * span[i] / lag**2) * fall[i] - s
+        e, s = np.exp(-d / lag), slope[k]
+        start = excess[k] + s * lag
+        return values[k] + s * d - s * lag + start * e, (rise[k] + s + start * d / lag**2) * e - s
 
     def weights(self, edges: np.ndarray, delay: float = 0.0) -> Any:
         """The sparse matrix (intervals, samples) that makes `means` of the samples: every piece between two instants of either clock counts

@@ -29,7 +29,7 @@ def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray)
         if channel.kind == "actuator" and channel.quantity == "":
             k = names.index(channel.name)
             actuator = model.actuators[k]
-            control[k] = _means(path, value, edges, actuator.delay, actuator.control_range)
+            control[k] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
         elif channel.kind == "joint" and channel.quantity == "force":
             first = _first_dof(plan, channel.name)
             width = len(channel.components) or 1
@@ -46,14 +46,15 @@ def _first_dof(plan: Any, joint: str) -> int:
     return int(s.tree_v_start[next(i for i, u in enumerate(s.tree_units) if u.joint is not None and u.joint.name == joint)])
 
 
-def _means(path: str, value: Any, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:
+def _means(path: str, value: Any, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None, lag: float = 0.0) -> np.ndarray:
     n = len(edges) - 1
     if callable(value):
-        return _function_means(path, value, edges, delay, bounds)
+        means = _function_means(path, value, edges, delay, bounds)
+        return means if not lag else Signal(edges[:-1], means, name=path).means(edges, 0.0, lag)
     if isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1:
         value = Signal(value[0], value[1], name=f'Drive "{path}"')
     if isinstance(value, Signal):
-        return _signal_means(path, value, edges, delay, bounds)
+        return _signal_means(path, value, edges, delay, bounds, lag)
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -66,11 +67,11 @@ def _means(path: str, value: Any, edges: np.ndarray, delay: float, bounds: tuple
         return np.full(n, float(array))
     if array.ndim == 1 and array.size in (n, n - 1) and array.size:
         array = np.append(array, array[-1]) if array.size == n - 1 else array
-        return array if not delay else Signal(edges[:-1], array, name=path).means(edges, delay)
+        return array if not delay and not lag else Signal(edges[:-1], array, name=path).means(edges, delay, lag)
     raise SimulationError(f'Drive "{path}" has {array.size} values for {n - 1} intervals of the simulation; give one per interval, or (times, values).')
 
 
-def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:
+def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None, lag: float) -> np.ndarray:
     # the last edge is one step beyond the end of the motion: there the last value is held
     first, last = edges[0], edges[-2]
     slack = 1e-9 * max(1.0, abs(last))
@@ -81,7 +82,7 @@ def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bo
         )
     if bounds is not None:
         signal = Signal(signal.times, np.clip(signal.values, *bounds), signal.hold, signal.name)
-    return signal.means(edges, delay)
+    return signal.means(edges, delay, lag)
 
 
 def _function_means(path: str, function: Callable[[float], Any], edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:
