@@ -12,6 +12,7 @@ import shlex
 import sys
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,6 +93,7 @@ def fit(
     file: ExperimentFile,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; without it, NAME-fit beside NAME.toml.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the best point in the folder, after Ctrl-C or a crash.")] = False,
+    extend: Annotated[bool, typer.Option("--extend", help="Add what the model lacks to the unknowns, as far as further fits confirm it.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -114,8 +116,10 @@ def fit(
 
     experiment = load(file)
     folder = out if out is not None else file.with_name(f"{file.stem}-fit")
-    command = shlex.join(["calibody", "fit", str(file), *(["--out", str(out)] if out else []), *(["--resume"] if resume else [])])
-    found = _fitted(fit_into, experiment, folder, file, resume, command, not (as_json or quiet), BEGAN)
+    command = shlex.join(
+        ["calibody", "fit", str(file), *(["--out", str(out)] if out else []), *(["--resume"] if resume else []), *(["--extend"] if extend else [])]
+    )
+    found = _fitted(partial(fit_into, extend=extend), experiment, folder, file, resume, command, not (as_json or quiet), BEGAN)
     _show_fit(found, as_json, quiet)
 
 

@@ -78,6 +78,17 @@ def test_the_predicted_shift_is_what_a_refit_finds() -> None:
     assert not after.lacks
 
 
+def test_extending_adds_what_is_confirmed_and_stops() -> None:
+    unknowns = {"body.arm.mass": cb.Unknown(1.5), "body.arm.inertia.yy": cb.Unknown(0.05), "joint.hinge.damping": cb.Unknown(0.1)}
+    result = cb.fit(pendulum(), recorded(1, dry=0.04), unknowns, extend=True)
+    truth = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING, "joint.hinge.friction": 0.04}
+    assert result.converged and not result.lacks and set(result.parameters) == set(truth)
+    for name, value in truth.items():
+        e = result.parameters[name]
+        assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd
+    assert any(n.startswith("joint.hinge.friction (dry friction of joint.hinge) was added to the unknowns") for n in result.notes)
+
+
 @pytest.mark.slow
 def test_a_model_that_lacks_nothing_is_rarely_suspected() -> None:
     """All tests of a fit together: at most 3 % false alarms asked, 1 % meant; of 60 fits three would be chance at 1 %."""

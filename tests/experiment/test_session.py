@@ -73,6 +73,17 @@ def test_a_model_that_does_not_describe_the_data_exits_with_1(run: Command, tmp_
     assert "error: Not calibrated: the model does not describe these data (residuals " in err
 
 
+def test_extend_adds_what_the_model_lacks(run: Command, tmp_path: Path) -> None:
+    """The model's damping is wrong and held: it is named, added, and stands in the folder's own experiment."""
+    text = EXPERIMENT.replace('[[estimate]]\nparameter = "joint.hinge.damping"\nlower = 0.0\nupper = 1.0\n', "")
+    code, out, _ = run("fit", write(tmp_path, text), "--extend")
+    found = cb.open(tmp_path / "swing-fit")
+    assert code == 0 and "joint.hinge.damping (viscous friction of joint.hinge) was added to the unknowns" in out
+    e = found.parameters["joint.hinge.damping"]
+    assert e.sd is not None and abs(e.value - TRUTH["joint.hinge.damping"]) < 3.5 * e.sd and not found.lacks
+    assert 'parameter = "joint.hinge.damping"' in (tmp_path / "swing-fit" / "experiment.toml").read_text()
+
+
 def test_the_shadow_method_from_a_file(run: Command, tmp_path: Path) -> None:
     """The engine's step and compliance are given; the report is made like any other."""
     method = 'name = "shadow"\nkappa = 50.0\nh = 0.02\nformulation = "lifted"\nstepper = { compliance = 1e-6, angular_compliance = 1e-6 }\n'

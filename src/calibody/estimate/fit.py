@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibody.errors import CalibodyError, either, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator
+from calibody.estimate.extend import extended
 from calibody.estimate.shadow import Shadow
 from calibody.estimate.transcription import Transcription
 from calibody.recording.recording import Recording
@@ -29,6 +30,7 @@ def fit(
     method: str | AbstractEstimator = Transcription.name,
     report: Report | None = None,
     start: Mapping[str, float] | None = None,
+    extend: bool = False,
     **options: Any,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
@@ -36,9 +38,11 @@ def fit(
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `method` is an estimator with its options, such as
     `cb.Transcription(process_noise="auto")` or `cb.Shadow(h=0.01)`, or the name of one; then `options` are its options, as in
     `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
-    of the initial ones (those of a fit that was stopped). Never raises for a fit that does not converge: `result.status` says why.
+    of the initial ones (those of a fit that was stopped). `extend` adds what the model lacks, as far as fits confirm it (`result.lacks`, docs: noise). Never raises for a fit that does not converge: `result.status` says why.
     """
-    return estimator(method, options).estimate(model, _recordings(runs), estimate, report=report, start=start)
+    chosen, recordings = estimator(method, options), _recordings(runs)
+    result = chosen.estimate(model, recordings, estimate, report=report, start=start)
+    return extended(chosen, model, recordings, estimate, result, report).result if extend else result
 
 
 def estimator(method: str | AbstractEstimator, options: Mapping[str, Any]) -> AbstractEstimator:

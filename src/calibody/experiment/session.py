@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,13 +29,16 @@ def fit_into(
     command: str | None = None,
     began: float | None = None,
     truth: Mapping[str, float] | None = None,
+    extend: bool = False,
 ) -> Saved:
     """Fit an experiment and write the folder with its report. A fit that is stopped leaves the best point so far, from which `resume` goes on.
+    With `extend`, what the model lacks is added to the unknowns, also to those of the experiment in the folder.
 
     `began` is when the program started (`time.perf_counter`), for the time that imports took.
     """
     began = time.perf_counter() if began is None else began
     with _compile_time() as compiled:
+        from calibody.estimate.extend import extended
         from calibody.estimate.fit import fit
         from calibody.estimate.unknowns import entries
 
@@ -59,6 +63,9 @@ def fit_into(
 
         ready = time.perf_counter()
         result = fit(model, recordings, experiment.estimate(), method=experiment.method, report=note, start=start)
+        if extend:
+            more = extended(experiment.method, model, recordings, experiment.estimate(), result)
+            result, experiment = more.result, replace(experiment, unknowns=more.unknowns)
         solved = time.perf_counter()
     seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
     write(result, folder, experiment, command, seconds, truth)
