@@ -52,6 +52,7 @@ RICH = """<?xml version="1.0" encoding="utf-8"?>
     <framepos name="where" objtype="site" objname="marker"/>
     <framepos name="centre" objtype="body" objname="arm"/>
     <gyro name="gyro" site="marker"/>
+    <magnetometer name="compass" site="marker"/>
   </sensor>
 </mujoco>
 """

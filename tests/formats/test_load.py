@@ -77,14 +77,14 @@ def test_sensors_and_channels(tmp_path: Path) -> None:
     model = load(tmp_path, RICH)
     assert [(s.name, s.channel) for s in model.sensors] == [
         ("angle", "joint.turn.angle"), ("sensor_2", "joint.lift.position"), ("rate", "joint.turn.rate"),
-        ("where", "site.marker.position"), ("centre", "body.arm.com"),
+        ("where", "site.marker.position"), ("centre", "body.arm.com"), ("gyro", "site.marker.angular_rate"),
     ]  # fmt: skip
     assert model.sensors[0].sd == 0.01
 
 
 def test_notes(tmp_path: Path) -> None:
     notes = load(tmp_path, RICH).notes
-    for words in ("Contacts do not act", "Joint limits do not act: turn.", "switches off are left out: loose", "Closed loops are rigid", "left out: gyro"):
+    for words in ("Contacts do not act", "Joint limits do not act: turn.", "switches off are left out: loose", "Closed loops are rigid", "left out: compass"):
         assert sum(words in note for note in notes) == 1
     assert all(note.endswith(".") and "\n" not in note for note in notes)
     assert not any("Contacts" in note for note in load(tmp_path, arm(option="<option><flag contact='disable'/></option>")).notes)

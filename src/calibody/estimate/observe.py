@@ -17,13 +17,14 @@ angle is that of R, with the turns that the hinges have counted. Neither the sen
 the recording began: whole turns between the two at the first samples are left out. The same holds for hinges in `free` coordinates.
 
 **Forces.** A load cell sees the multiplier of a constraint row: the force that closes a loop and, in `free` coordinates, the force that a hinge or ball carries. These are unknowns of
-the inner nodes only, so W goes from those to the samples. The same holds for accelerometers, whose second differences only inner nodes have.
+the inner nodes only, so W goes from those to the samples. The same holds for accelerometers, whose second differences only inner nodes have. A torque sensor in a
+drive, or the current of a motor, sees what drives exert: a function of the control, the coordinate and its rate over the intervals, so W goes from those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,11 +32,12 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels, host, imu
 from calibody.mechanics.assembly import Frames, relative_rotation
-from calibody.mechanics.elements import wrenches
+from calibody.mechanics.elements import law, wrenches
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.structure import ACTUATOR, TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES
 from calibody.model import Model
+from calibody.model.paths import Place
 from calibody.recording.orientations import rotations
 from calibody.recording.recording import Recording
 from calibody.solve.condensed import Sparse
@@ -43,7 +45,8 @@ from calibody.spatial import algebra as al
 from calibody.steppers.start import stiffened
 
 OBSERVABLE = {
-    "joint": ("angle", "position", "rate", "reaction.force"),
+    "joint": ("angle", "position", "rate", "force", "reaction.force"),
+    "actuator": ("force",),
     "loop": ("force",),
     "site": ("position", "angular_rate", "acceleration"),
     "body": ("position", "com", "angle"),
@@ -58,6 +61,10 @@ FIRST = 9
 """Samples from which whole turns are counted: their median is not misled by outliers."""
 PARALLEL = 1e-4
 """rad: how far axes that count as parallel may differ, as by digits left out in a file; the angle is then wrong by the square of it."""
+
+
+Driven = Callable[[], tuple[np.ndarray, np.ndarray]]
+"""Mean control (actuators, K - 1) and applied forces (tree velocities, K - 1), when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,12 @@ class Sampled:
     """The change of the samples with a change (K,) of the channel at the nodes; of an orientation with its turn (3, K)."""
     by_multiplier: tuple[int, Sparse] | None = None
     """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
+    by_control: Mapping[int, Sparse] = field(default_factory=dict)
+    """Derivatives (samples, K - 1) with respect to the mean control of actuators, by their index."""
+    by_applied: tuple[int, Sparse] | None = None
+    """A velocity of the tree, and the derivative (samples, K - 1) with respect to the force applied to it."""
+    by_number: Callable[[Place], np.ndarray | None] = lambda place: None
+    """The derivative (samples,) with respect to a number of the model that the channel itself contains; None: it does not."""
 
 
 # -- which channels --------------------------------------------------------------------------------------------------------------------
@@ -124,8 +137,10 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
     if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
             f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
-            "gyroscopes and accelerometers on sites, or forces of loops, hinges and balls."
+            "gyroscopes and accelerometers on sites, forces of actuators, of loops, hinges and balls."
         )
+    if is_drive(channel) and channel.components:
+        raise CalibodyError(f'The channel "{path}" cannot be observed yet; observe forces of drives on hinges and slides.')
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
         _check_planar(model, channel)
     return channel
@@ -153,7 +168,17 @@ def turns(channel: channels.Channel) -> bool:
 
 def is_force(channel: channels.Channel) -> bool:
     """Whether a multiplier is observed."""
-    return channel.quantity in ("force", "reaction.force")
+    return channel.quantity == "reaction.force" or channel.kind == "loop"
+
+
+def is_drive(channel: channels.Channel) -> bool:
+    """Whether the force of drives on a joint is observed, or that of one actuator: a torque sensor in the drive, the current of a motor."""
+    return channel.kind in ("joint", "actuator") and channel.quantity == "force"
+
+
+def is_kinematic(channel: channels.Channel) -> bool:
+    """Whether the channel says where the mechanism is or how fast it goes."""
+    return not is_inner(channel) and not is_drive(channel)
 
 
 def is_acceleration(channel: channels.Channel) -> bool:
@@ -322,8 +347,12 @@ def orientation(structure: Structure, model: Model, numbers: Numbers, f: Frames,
 # -- at the samples --------------------------------------------------------------------------------------------------------------------
 
 
-def at_samples(structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float) -> Sampled:
+def at_samples(
+    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float, driven: Driven
+) -> Sampled:
     """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
+    if is_drive(d.channel):
+        return _exerted(structure, numbers, f, d.channel, W, dW, h, driven)
     if is_acceleration(d.channel):
         return _felt(structure, model, numbers, f, d.channel, h, W, dW)
     if is_force(d.channel):
@@ -413,6 +442,34 @@ def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, chann
         return W @ (moved + np.einsum("ik,ik->k", turn, change[6:9, 1:-1]) - np.einsum("ik,ik->k", u, change[9:, 1:-1]))
 
     return Sampled(W @ value, dW @ value, matrix, along)
+
+
+def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, W: Sparse, dW: Sparse, h: float, driven: Driven) -> Sampled:
+    """W times the force of drives over the intervals, `t(s_m, rho, u)` (`elements/law.py`), of one actuator or of all on a joint with what is applied to it."""
+    plan, (control, applied) = plan_of(structure), driven()
+    names = [a.name for a in structure.model.actuators]
+    alone = channel.kind == "actuator"
+    c = int(plan.actuator_coordinate[names.index(channel.name)]) if alone else coordinate_index(structure, channel)
+    sm, rho = 0.5 * (f.s[c, :-1] + f.s[c, 1:]), (f.s[c, 1:] - f.s[c, :-1]) / h
+    acting = [names.index(channel.name)] if alone else [int(a) for a in np.flatnonzero(plan.actuator_coordinate == c)]
+    velocity = int(plan.coordinate_dof[c])
+    force = np.zeros(len(sm)) if alone else applied[velocity].copy()
+    by_s, by_rho, by_control = np.zeros(len(sm)), np.zeros(len(sm)), {}
+    for a in acting:
+        t, t_s, t_rho, t_u = law.drive(sm, rho, control[a], tuple(numbers.actuator[:, a]))
+        force, by_s, by_rho = force + t, by_s + t_s, by_rho + t_rho
+        by_control[a] = W @ sp.diags(t_u)
+    by_nodes = W @ sp.diags([0.5 * by_s - by_rho / h, 0.5 * by_s + by_rho / h], [0, 1], shape=(len(sm), len(sm) + 1))  # type: ignore[arg-type]
+    at = _coordinate(structure, f, c)
+
+    def by_number(place: Place) -> np.ndarray | None:
+        if place.kind != "actuator" or place.field not in ACTUATOR or names.index(place.name) not in acting:
+            return None
+        a = names.index(place.name)
+        return W @ (law.drive_by_numbers(sm, rho, control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)] + np.zeros(len(sm)))
+
+    whole = None if alone else (velocity, W)
+    return Sampled(W @ force, dW @ force, lambda width: by_nodes @ at.matrix(width), by_nodes.dot, None, by_control, whole, by_number)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

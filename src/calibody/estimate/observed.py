@@ -113,7 +113,12 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """Every channel of a run with the prediction of its samples."""
         model, numbers, sensors = self.model_of(r, theta)
         frames = self.frames(r, states, model, numbers)
-        return [(d, predicted(self.runs[r], model, numbers, frames, self.multipliers(states), sensors, d).value) for d in self.runs[r].data]
+        driven = self.driven(r, states, model)
+        return [(d, predicted(self.runs[r], model, numbers, frames, self.multipliers(states), sensors, d, driven).value) for d in self.runs[r].data]
+
+    def driven(self, r: int, states: State, model: Model) -> observe.Driven:
+        """The drives of a run, with the deviations that its states have."""
+        return lambda: self.runs[r].drives(model)
 
     def prior(self, theta: np.ndarray) -> np.ndarray:
         return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
@@ -160,10 +165,13 @@ class Predicted:
         return {"bias": np.ones(len(self.sampled.value)), "gain": self.sampled.value, "delay": -self.gain * self.sampled.slope}[kind]
 
 
-def predicted(run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data) -> Predicted:
+def predicted(
+    run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data, driven: observe.Driven | None = None
+) -> Predicted:
+    """`driven` has the controls with the deviations of noisy drives; without it they are as recorded."""
     gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
     W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h)
+    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
     return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_force, place_of, turns
+from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_drive, is_force, place_of, turns
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
@@ -124,6 +124,10 @@ class Moved:
         channel, s, f = d.channel, self.structure, self.frames
         if is_force(channel):
             return None
+        if is_drive(channel):
+            actuated = channel.kind == "actuator"
+            joint = self.model.tables["actuator"][channel.name].joint if actuated else channel.name
+            return self.coordinates[s.coordinate_index[joint]] if self.joints else None
         if channel.kind == "joint":
             if not self.joints:
                 return None
@@ -174,7 +178,7 @@ class Placements:
                     slopes.setdefault(path, np.zeros(self.size))[at] += row
         for path, slope in slopes.items():
             place = resolve(model, path)
-            if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world") or (place.kind, place.field) == ("body", "com"):
+            if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world", "actuator") or (place.kind, place.field) == ("body", "com"):
                 self.moved.append((slope, Moved(structure, model, numbers, frames, place)))
 
     def samples(self, d: Data, sampled: Sampled) -> np.ndarray:
@@ -186,7 +190,9 @@ class Placements:
         reach = reach_of(first.structure, first.model, first.frames, d.channel)
         for slope, moved in self.moved:
             change = moved.channel(d, reach)
+            used = np.flatnonzero(slope)
             if change is not None:
-                used = np.flatnonzero(slope)
                 out[:, used] += sampled.along(change)[:, None] * slope[used]
+            if (own := sampled.by_number(moved.place)) is not None:
+                out[:, used] += own[:, None] * slope[used]
         return out

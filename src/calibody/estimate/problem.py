@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
+from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, START, States, term
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
@@ -103,6 +104,9 @@ class Problem(Observed[Run, States]):
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         return self.framed(r, motion, model, numbers)[1]
 
+    def driven(self, r: int, states: States, model: Model) -> observe.Driven:
+        return lambda: self.runs[r].drives(model, states)
+
     def multipliers(self, motion: States) -> np.ndarray:
         return motion.multipliers
 
@@ -127,7 +131,8 @@ class Problem(Observed[Run, States]):
                 return np.full(1, np.inf), np.full(1, np.inf)
             point, frames = self.framed(r, motion, model, numbers)
             run = self.runs[r]
-            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d).value - d.y) * run.weight(d) for d in run.data]
+            driven = self.driven(r, motion, model)
+            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
             F.append(run.layout.prior(motion))
             C.append(run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion))
             C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
@@ -202,7 +207,7 @@ class Problem(Observed[Run, States]):
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
         ratios only, and a step could make the equations hold by making all of them small."""
-        if any(run.structure.nc for run in self.runs):
+        if any(run.structure.nc or any(observe.is_drive(d.channel) for d in run.data) for run in self.runs):
             return False
         linear = np.where(self._forces, theta, 0.0)
         known = total = 0.0
@@ -225,19 +230,42 @@ class Problem(Observed[Run, States]):
         run = self.runs[r]
         f, fx, ft = [], [], []
         placements = self.placements(r, theta, model, numbers, frames)
+        timing = self._control_by_timing(r, theta, model, motion) if parameters and any(observe.is_drive(d.channel) for d in run.data) else []
         for d in run.data:
-            prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d)
+            prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d, self.driven(r, motion, model))
             weight, forces = run.weight(d), prediction.sampled.by_multiplier
             f.append((prediction.value - d.y) * weight)
             by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
+            for block, by in run.by_drives(model, prediction.sampled):
+                by_nodes = by_nodes + run.layout.across(prediction.gain * by, block)
             fx.append(sp.diags(weight) @ (by_nodes if forces is None else by_nodes + prediction.gain * run.by_forces(*forces)))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
+            for k, actuator, change in timing:
+                if (by := prediction.sampled.by_control.get(actuator)) is not None:
+                    moved[:, k] += prediction.gain * (by @ change)
             ft.append(moved * weight[:, None])
         if run.layout.priors:
             f.append(run.layout.prior(motion))
             fx.append(run.layout.prior_matrix)
             ft.append(np.zeros((run.layout.priors, len(self.entries))))
         return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
+
+    def _control_by_timing(self, r: int, theta: np.ndarray, model: Model, motion: States) -> list[tuple[int, int, np.ndarray]]:
+        """(parameter, actuator, change (K - 1) of its mean control) of every unknown delay and time constant."""
+        run, names, out = self.runs[r], [a.name for a in model.actuators], []
+        for k, place in ((k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None):
+            kind, _, rest = place.path.partition(".")
+            name, _, field = rest.rpartition(".")
+            if kind != "actuator" or field not in ("delay", "time_constant"):
+                continue
+            if field == "time_constant":
+                change = run.control_by_lag(model, name)
+            else:
+                ends = [max(0.0, model[place.path] + sign * 0.1 * run.h) for sign in (1.0, -1.0)]
+                high, low = (run.drives(model.replace({place.path: x}, check=False), motion)[0][names.index(name)] for x in ends)
+                change = (high - low) / (ends[0] - ends[1])
+            out.append((k, names.index(name), place.slope(theta[k]) * change))
+        return out
 
     def _equations_by_parameters(
         self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, frames: Frames, result: Evaluation, motion: States

@@ -104,6 +104,8 @@ class Nodes:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
         if observe.is_force(channel):
             observe.multiplier(self.structure, channel)
+        if observe.is_drive(channel):
+            self._check_driven(channel)
         rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
@@ -120,6 +122,19 @@ class Nodes:
             None if rotation is None else rotation[..., good],
             1.0 if relative is None else relative[good],
         )
+
+    def _check_driven(self, channel: channels.Channel) -> None:
+        """A force is observed beside a drive; where nothing is known to act, the measured force is the drive."""
+        model = self.structure.model
+        actuators = [a for a in model.actuators if channel.name == (a.name if channel.kind == "actuator" else a.joint)]
+        driven = {d.channel for d in self.recording.drives}
+        acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
+        if not acts and channel.path not in driven:
+            joint = channel.name if channel.kind == "joint" else model.tables["actuator"][channel.name].joint
+            raise CalibodyError(
+                f'The run "{self.recording.name}" observes "{channel.path}", but nothing drives it; give the measured force as a drive with an sd, '
+                f'"joint.{joint}.force" = {{ column = ..., sd = ... }}.'
+            )
 
     def known_start(self, exact: bool) -> tuple[Data, ...]:
         """Values that are known at the first node, as samples: those without a standard deviation if `exact`, else those with one."""
@@ -146,6 +161,8 @@ class Nodes:
         dW = (ahead - behind) / (2.0 * step)
         if observe.is_rate(channel):
             W, dW = self.sampled_rates(channel, inside, W, dW)
+        if observe.is_drive(channel):
+            W, dW = (w @ observe.mean_matrix(self.K) for w in (W, dW))
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 
     def sampled_rates(self, channel: channels.Channel, times: np.ndarray, W: Sparse, dW: Sparse) -> tuple[Sparse, Sparse]:
@@ -435,6 +452,16 @@ class Run(Nodes):
         rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
         A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
         return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
+
+    def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
+        """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
+        out = []
+        for drive in self.uncertain:
+            target, row, delay = self._driven(model, drive)
+            by = sampled.by_control.get(row) if target == "control" else sampled.by_applied[1] if sampled.by_applied and sampled.by_applied[0] == row else None
+            if by is not None and drive.sd is not None:
+                out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
+        return out
 
     def by_control(self, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
         """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""

@@ -105,7 +105,7 @@ class ShadowProblem(Observed[Steps, States]):
         _check(structure, self.rows, stepper)
         if any(run.known_start(exact=True) for run in runs):
             raise CalibodyError('method = "shadow" takes initial values with an sd only; give { value = ..., sd = ... }, or use method = "transcription".')
-        other = (d.channel.path for run in runs for d in run.data if observe.is_inner(d.channel) or d.channel.quantity == "angular_rate")
+        other = (d.channel.path for run in runs for d in run.data if not observe.is_kinematic(d.channel) or d.channel.quantity == "angular_rate")
         if (path := next(other, None)) is not None:
             what = {"acceleration": "accelerometers", "angular_rate": "gyroscopes on sites"}.get(path.split(".")[-2], "forces")
             raise CalibodyError(f'method = "shadow" does not observe {what} yet ({path}); use method = "transcription".')

@@ -59,7 +59,7 @@ class Smoothing(AbstractProblem):
     def __init__(self, run: Run, model: Model, numbers: Numbers, sensors: Sensors) -> None:
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
-        self.data = [d for d in run.data if not observe.is_inner(d.channel)]
+        self.data = [d for d in run.data if observe.is_kinematic(d.channel)]
         if all(observe.is_initial(d.channel) for d in self.data):
             raise CalibodyError(f'The run "{run.recording.name}" observes forces or accelerations only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
@@ -152,7 +152,7 @@ def observed_directly(run: Run) -> bool:
     return (
         run.structure.coordinates == TREE
         and not run.active.any()
-        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if not observe.is_inner(d.channel))
+        and all(d.channel.kind == "joint" and not d.channel.components for d in run.data if observe.is_kinematic(d.channel))
     )
 
 
@@ -193,7 +193,7 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
-    seen = [d for d in run.data if not (observe.is_rate(d.channel) or observe.is_inner(d.channel) or observe.is_initial(d.channel))]
+    seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
     targets = [_Target(d, run.times[picked], sensors) for d in seen]
     q = resting(tree, rigid, run.recording.initial)
     nodes = []

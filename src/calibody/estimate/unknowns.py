@@ -159,7 +159,7 @@ def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
     if tail in SENSOR:
         if head.startswith("sensor.") and head.removeprefix("sensor.") in model.tables["sensor"]:
             return Place(path, (model.tables["sensor"][head.removeprefix("sensor.")].channel, tail), expression, name)
-        if channels.is_known(model, head) and head.split(".")[0] != "actuator":
+        if channels.is_known(model, head) and channels.resolve(model, head).quantity:  # an actuator's control has numbers of its own
             channel = channels.resolve(model, head)
             if tail != "delay" and channel.components and channel.component is None:
                 raise CalibodyError(f'"{path}" names several numbers at once; name them one by one, for instance "{head}.{channel.components[0]}.{tail}".')
