@@ -186,7 +186,7 @@ def convergence() -> None:
     print("\nFigure 5: cost over iterations")
     out, rows, run = [], [], recording("release", 10.0)
     for label, plain, form in (("as printed", True, "eliminated"), ("eliminated", False, "eliminated"), ("lifted", False, "lifted")):
-        found = shadow(furuta(), [run], FOUR, stepper=engine(1e-4), formulation=form, plain=plain)
+        found = shadow(furuta(), [run], FOUR, kappa=100.0, h=0.01, stepper=engine(1e-4), formulation=form, plain=plain)
         costs = np.array([i.cost for i in found.history])
         out.append(Curve(label, np.arange(1, len(costs) + 1), costs))
         value = found.parameters["body.rod.inertia.zz"].value

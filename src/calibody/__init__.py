@@ -5,13 +5,16 @@ Importing the package is light: what needs numpy, jax or mujoco is imported when
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from calibody import upward
 from calibody.errors import CalibodyError as CalibodyError, FormatError as FormatError, ModelError as ModelError, SimulationError as SimulationError
 
 if TYPE_CHECKING:
+    from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
     from calibody.estimate.fit import fit as fit
-    from calibody.estimate.predict import CrossValidation as CrossValidation, Prediction as Prediction, cross_validate as cross_validate
+    from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
     from calibody.estimate.shadow import Shadow as Shadow
     from calibody.estimate.sweep import sweep as sweep
@@ -63,8 +66,8 @@ _LATER = {
     "fit": "calibody.estimate.fit",
     "Transcription": "calibody.estimate.transcription",
     "Shadow": "calibody.estimate.shadow",
-    "cross_validate": "calibody.estimate.predict",
-    "CrossValidation": "calibody.estimate.predict",
+    "cross_validate": "calibody.estimate.crossvalidate",
+    "CrossValidation": "calibody.estimate.crossvalidate",
     "Prediction": "calibody.estimate.predict",
     "sweep": "calibody.estimate.sweep",
     "Unknown": "calibody.estimate.unknowns",
@@ -75,14 +78,20 @@ _LATER = {
     "inverse_dynamics": "calibody.mechanics.dynamics",
 }
 
+upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
+upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
+upward.register("Saved.report", lambda saved: _later("calibody.report", "write")(saved.folder))
+
 __all__ = ["CalibodyError", "FormatError", "ModelError", "SimulationError", *_LATER]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def _later(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        from importlib import import_module
-
-        return getattr(import_module(_LATER[name]), name)
+        return _later(_LATER[name], name)
     raise AttributeError(f"module 'calibody' has no attribute '{name}'")
 
 

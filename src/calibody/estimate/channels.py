@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -65,11 +65,9 @@ def _at(R: al.Matrix, node: int) -> al.Matrix:
 
 def transcribed(result: Result) -> Problem:
     """The problem of a fit by transcription; other methods have no error bars of channels."""
-    from calibody.estimate.problem import Problem
-
-    if not isinstance(result.problem, Problem):
+    if not result.problem.bars:
         raise CalibodyError('Standard deviations of channels are known for method = "transcription" only.')
-    return result.problem
+    return cast("Problem", result.problem)
 
 
 def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.ndarray:

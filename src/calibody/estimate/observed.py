@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ GEOMETRY = ("position", "orientation", "anchor", "axis", "reference", "com")
 class Observed(AbstractProblem, Generic[OnNodes, State]):
     """Several runs with shared and per-run parameters. `State` are the unknowns of one run."""
 
+    bars: ClassVar[bool] = False
+    """Whether its result has error bars of channels (`channels.py`)."""
     runs: tuple[OnNodes, ...]
     entries: tuple[Entry, ...]
 

@@ -1,10 +1,9 @@
-"""Judging a calibrated model on recordings: free prediction from an estimated start, and cross-validation."""
+"""Free prediction: a recording simulated with a calibrated model, from a start estimated on its first part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -12,7 +11,7 @@ import scipy.linalg
 from calibody.errors import CalibodyError, SimulationError
 from calibody.estimate.observed import Sensors, predicted
 from calibody.estimate.run import Nodes, Noise
-from calibody.estimate.unknowns import Entry, Unknown
+from calibody.estimate.unknowns import Entry
 from calibody.mechanics import host
 from calibody.mechanics.structure import TREE
 from calibody.recording.recording import Recording
@@ -21,7 +20,6 @@ from calibody.steppers.rollout import simulate
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
-    from calibody.model import Model
 
 WINDOW = 0.1
 """Share of the recording from which the start is estimated by default ..."""
@@ -141,79 +139,3 @@ def _following(motion: Motion) -> set[str]:
     chosen = set(pivot[: free.shape[1]].tolist())
     dofs = {u.joint.name: range(int(s.v_start[i]), int(s.v_start[i + 1])) for i, u in enumerate(s.units) if u.joint is not None}
     return {name for name, own in dofs.items() if not chosen.issuperset(own)}
-
-
-# -- cross-validation ------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One fit on some runs, judged on the others."""
-
-    fitted: tuple[str, ...]
-    judged: tuple[str, ...]
-    result: Result = field(repr=False)
-    rms_over_sd: dict[str, float]
-    """By left-out run: rms of all channels over their noise, the states estimated again with the parameters fixed."""
-    prediction_rms: dict[str, dict[str, float]]
-    """By left-out run and channel: rms of the free prediction, in the channel's units."""
-    cost: dict[str, float]
-    """By left-out run: the cost of estimating its states again, per node (the seed's score for "shadow")."""
-
-
-@dataclass(frozen=True)
-class CrossValidation:
-    folds: tuple[Fold, ...]
-
-    @property
-    def score(self) -> float:
-        """Root of the mean square, over all left-out runs, of residuals in units of their noise; 1 is perfect."""
-        return float(np.sqrt(np.mean([v**2 for f in self.folds for v in f.rms_over_sd.values()])))
-
-    def __str__(self) -> str:
-        lines = [f"{'judged on':24} {'rms / noise':>12}   free prediction (rms)"]
-        for fold in self.folds:
-            for run, value in fold.rms_over_sd.items():
-                free = ", ".join(f"{c} {v:.3g}" for c, v in fold.prediction_rms.get(run, {}).items())
-                lines.append(f"{run:24} {value:12.3f}   {free}")
-        return "\n".join([*lines, f"score {self.score:.3f} (1: as good as the noise allows)"])
-
-
-def cross_validate(
-    model: Model,
-    runs: Sequence[Recording],
-    estimate: Mapping[str, Unknown | float | None],
-    folds: int | str | None = None,
-    window: float | None = None,
-    **settings: Any,
-) -> CrossValidation:
-    """Fit on all runs but a few and judge on those, in turns: `folds` groups of runs (by default every run is left out once), or "single": fit on
-    each run alone and judge on all others.
-
-    `settings` go to `fit`. A left-out run is judged twice: with its states estimated again, and by free prediction from its first `window` seconds.
-    """
-    from calibody.estimate.fit import fit as transcribe
-
-    runs = list(runs)
-    count = len(runs) if folds is None or folds == "single" else folds
-    if not isinstance(count, int) or not 2 <= count <= len(runs):
-        raise CalibodyError(f"Cross-validation in {count!r} folds with {len(runs)} runs; give at least two runs, and between 2 folds and one per run.")
-    out = []
-    for k in range(count):
-        judged = runs[k::count]
-        fitted = [r for r in runs if not any(r is j for j in judged)]
-        if folds == "single":
-            judged, fitted = fitted, judged
-        result = transcribe(model, fitted, estimate, **settings)
-        scores, predictions, costs = {}, {}, {}
-        for recording in judged:
-            followed = follow(result, recording)
-            residuals = [c.deviation for c in followed.fit]
-            costs[recording.name] = followed.cost / followed.problem.runs[0].K
-            scores[recording.name] = float(np.sqrt(np.mean(np.concatenate(residuals) ** 2)))
-            try:
-                predictions[recording.name] = predict(result, recording, window).rms
-            except SimulationError:
-                predictions[recording.name] = {}
-        out.append(Fold(tuple(r.name for r in fitted), tuple(r.name for r in judged), result, scores, predictions, costs))
-    return CrossValidation(tuple(out))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,6 +53,8 @@ class Linearised:
 @dataclass(frozen=True, eq=False)
 class Problem(Observed[Run, States]):
     """Several runs with shared and per-run parameters, as a constrained least-squares problem: a value, that can be sent to another process."""
+
+    bars: ClassVar[bool] = True
 
     slope: np.ndarray | float = 0.0
     """A linear term `slope'theta` of the cost (`marginal.py`)."""

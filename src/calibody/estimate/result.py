@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibody import upward
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.identifiability import Determined
 from calibody.model import Model
@@ -219,10 +220,7 @@ class Result:
 
     def report(self, folder: str | Path) -> Path:
         """Write a run folder with all results, tables and `report.html`; gives the path of the report."""
-        from calibody.experiment.folder import write
-        from calibody.report import write as write_report
-
-        return write_report(write(self, folder))
+        return upward.carry_out("Result.report", self, folder)
 
     def __str__(self) -> str:
         return described(self)

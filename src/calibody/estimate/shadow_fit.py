@@ -19,7 +19,6 @@ from calibody.estimate.problem import independent
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
 from calibody.estimate.run import Run
-from calibody.estimate.shadow import KAPPA, STEP
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import ShadowProblem, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
@@ -48,9 +47,10 @@ def shadow(
     model: Model,
     recordings: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    kappa: float = KAPPA,
-    h: float = STEP,
-    formulation: str = "auto",
+    *,
+    kappa: float,
+    h: float,
+    formulation: str,
     stepper: Spook | None = None,
     iterations: int = 20,
     report: Callable[[Iteration], None] | None = None,

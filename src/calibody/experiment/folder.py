@@ -303,10 +303,9 @@ def _bars(result: Result) -> polars.DataFrame:
     import polars as pl
 
     from calibody.estimate.channels import channel_sds, instants
-    from calibody.estimate.problem import Problem
 
     frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
-    for r, recording in enumerate(result.recordings if result.converged and isinstance(result.problem, Problem) else ()):
+    for r, recording in enumerate(result.recordings if result.converged and result.problem.bars else ()):
         motion, times = result.motion(r), instants(result, r)
         paths = [p for p in motion.channels if (_is_state(p) or _is_force(p)) and not p.endswith(".orientation")]
         at = np.round((times - motion.time[0]) / motion.h).astype(int)

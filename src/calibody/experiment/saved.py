@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Suspect, described
@@ -163,9 +164,7 @@ class Saved:
 
     def report(self) -> Path:
         """Write `report.html` into the folder."""
-        from calibody.report import write
-
-        return write(self.folder)
+        return upward.carry_out("Saved.report", self)
 
     def _table(self, name: str) -> polars.DataFrame:
         import polars as pl

@@ -69,10 +69,9 @@ def fit_into(
         solved = time.perf_counter()
     seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
     write(result, folder, experiment, command, seconds, truth)
-    from calibody.report import write as write_report
-
-    write_report(folder)
-    return open_folder(folder)
+    saved = open_folder(folder)
+    saved.report()
+    return saved
 
 
 def _check_same(before: Saved, names: list[str], recordings: list[Recording]) -> None:

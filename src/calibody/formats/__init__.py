@@ -13,32 +13,15 @@ if TYPE_CHECKING:
     from calibody.model import Model
 
 _SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf"}
-_ROOTS = {"mujoco": "mjcf", "robot": "urdf"}
 
 
 def load(path: str | os.PathLike[str]) -> Model:
     """Read a model from an MJCF or URDF file; the root element decides which it is."""
-    from calibody.formats import edit
+    from calibody.formats import content, edit  # with numpy and, where it is used, MuJoCo
 
     path = _as_path(path)
-    model, source = read_bytes(edit.read_bytes(path), path)
+    model, source = content.read(edit.read_bytes(path), path)
     return dataclasses.replace(model, source=source)
-
-
-def read_bytes(content: bytes, path: Path) -> tuple[Any, Any]:
-    """The model in a file's content, which stands (or would stand) at `path`, and its source."""
-    import numpy as np
-
-    from calibody.formats import edit
-
-    document = edit.parse(content, str(path))
-    kind = _ROOTS.get(document.root.tag)
-    if kind is None:
-        raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
-    from calibody.formats import mjcf, urdf
-
-    with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
-        return (mjcf if kind == "mjcf" else urdf).read(document, path)
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from calibody.errors import FormatError
+from calibody.formats import content
 from calibody.formats.source import differences, number, numbers
 from calibody.formats.urdf_edit import inertial_text, rpy_of
 from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model, Sensor, Spring
@@ -54,10 +55,8 @@ _UNUSED = {BALL: ("axis", "reference", "springref"), FREE: ("axis", "anchor", "r
 
 def _verified(text: str, model: Model, target: Path, format_name: str, remedy: str) -> str:
     """The text, if it reads back as the same numbers."""
-    from calibody.formats import read_bytes
-
     try:
-        written, _ = read_bytes(text.encode("utf-8"), target)
+        written, _ = content.read(text.encode("utf-8"), target)
     except FormatError as error:
         raise FormatError(f"The model cannot be written as {format_name} ({str(error).rstrip('.')}); {remedy}.") from None
     chained = {body.name for body in model.bodies if len(model.joints_of(body.name)) > 1}  # in URDF a chain of links, right by construction

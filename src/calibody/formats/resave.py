@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from calibody.errors import FormatError
-from calibody.formats import mjcf_edit, read_bytes, urdf_edit
+from calibody.formats import content as whole, mjcf_edit, urdf_edit
 from calibody.formats.edit import render
 from calibody.formats.mjcf_edit import Plan
 from calibody.formats.source import MJCF, Change, Source, changes, differences
@@ -56,7 +56,7 @@ def _reread(plan: Plan) -> Model:
     """The model that the edited text describes; sites that were added are left out, the others keep their names."""
     text = _text(plan)
     try:
-        model, _ = read_bytes(plan.source.document.encoded(text), plan.source.path)
+        model, _ = whole.read(plan.source.document.encoded(text), plan.source.path)
     except FormatError as error:
         raise FormatError(f"The changed numbers do not make a valid file ({str(error).rstrip('.')}); check the values.") from None
     kept = [site for site in model.sites if site.name not in plan.new_sites]

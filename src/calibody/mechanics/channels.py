@@ -16,6 +16,8 @@ A vector channel takes `.x .y .z` for one component.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +71,22 @@ def drivable(model: Model, path: str) -> Channel:
     return channel
 
 
-def catalogue(model: Model) -> dict[str, tuple[str, str, str, tuple[str, ...], str]]:
-    """Every channel of a model without components: path -> kind, name, quantity, components, unit."""
+Catalogue = Mapping[str, tuple[str, str, str, tuple[str, ...], str]]
+_catalogues: dict[int, tuple[weakref.ref[Model], Catalogue]] = {}
+"""By the identity of a model, as long as it lives."""
+
+
+def catalogue(model: Model) -> Catalogue:
+    """Every channel of a model without components: path -> kind, name, quantity, components, unit; made once per model."""
+    key = id(model)
+    kept = _catalogues.get(key)
+    if kept is None or kept[0]() is not model:
+        kept = weakref.ref(model, lambda _: _catalogues.pop(key, None)), _catalogue(model)
+        _catalogues[key] = kept
+    return kept[1]
+
+
+def _catalogue(model: Model) -> Catalogue:
     out: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {}
 
     def put(kind: str, name: str, quantity: str, components: tuple[str, ...], unit: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import calibody.model.paths as paths
+from calibody import upward
 from calibody.errors import ModelError, nearest
 from calibody.model.elements import (
     COUPLING,
@@ -197,9 +198,7 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Write the model in the format it was read from, changing only the numbers that differ from the file."""
-        from calibody import formats
-
-        return formats.save(self, path)
+        return upward.carry_out("Model.save", self, path)
 
     def __str__(self) -> str:
         counts = [f"{len(t)} {self._TABLES[k] if len(t) != 1 else k}" for k, t in self.tables.items() if t and k != "geometry"]

@@ -6,6 +6,19 @@ figures (decimated for display, never for the numbers), `page.py` puts them into
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibody.experiment import folder as run_folder
 from calibody.report.page import write as write
 
-__all__ = ["write"]
+if TYPE_CHECKING:
+    from calibody.estimate.result import Result
+
+
+def report(result: Result, folder: str | Path) -> Path:
+    """The run folder of a result, and its page; gives the path of the page."""
+    return write(run_folder.write(result, folder))
+
+
+__all__ = ["report", "write"]

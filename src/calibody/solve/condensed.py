@@ -270,7 +270,6 @@ class _Band:
             band.reshape(n, -1).T, self.half, self.half, overwrite_ab=True
         )
         self.factored = info == 0
-        self._solve = lapack.dgbtrs  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def log_determinant(self) -> float:
@@ -283,7 +282,9 @@ class _Band:
             self.panels.solve(ordered)
             x[self.order] = ordered
             return x
-        x[self.order] = self._solve(self.lu, self.half, self.half, b[self.order], self.pivots)[0]
+        from scipy.linalg import lapack  # no field: a factor goes to other processes
+
+        x[self.order] = lapack.dgbtrs(self.lu, self.half, self.half, b[self.order], self.pivots)[0]  # pyright: ignore[reportAttributeAccessIssue]
         return x
 
 
@@ -350,6 +351,7 @@ class _Sparse:
     """LDL' without pivoting (QDLDL)."""
 
     def __init__(self, K: Sparse, n: int) -> None:
+        self.given = K, n
         signs = np.concatenate([np.ones(n), -np.ones(K.shape[0] - n)])
         for more in (1.0, 3.7, 17.0, 130.0, 1e4):  # rounding can make a pivot exactly zero; then with a little more regularisation
             try:
@@ -358,6 +360,10 @@ class _Sparse:
             except RuntimeError:
                 continue
         raise singular()
+
+    def __reduce__(self) -> tuple[type[_Sparse], tuple[Sparse, int]]:
+        """QDLDL's own object cannot go to another process: it is factored there again."""
+        return _Sparse, self.given
 
     @property
     def log_determinant(self) -> float:
