@@ -11,6 +11,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 os.environ.setdefault("CALIBODY_CACHE", str(REPOSITORY / ".cache"))  # also for the processes that tests start
 jax.config.update("jax_enable_x64", True)
 
+pytest_plugins = ["running"]
+
 settings.register_profile("calibody", derandomize=True, deadline=None)
 settings.load_profile("calibody")
 
