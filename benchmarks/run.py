@@ -186,7 +186,7 @@ def friction_batch(count: int) -> Callable[[], object]:
 
 
 def furuta_run(seconds: float, **law: float) -> Callable[[], object]:
-    """The Furuta pendulum of seed 000, appendix G.3, at h = 1e-4 s."""
+    """The Furuta pendulum of [marklund2025], appendix G.3, at h = 1e-4 s."""
     from problems import FURUTA_START, furuta
 
     import calibody as cb
@@ -200,11 +200,11 @@ VOLTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "swing-up": lambda t: 1.2 * np.sin(2.0 * np.pi * (0.9 - 0.008 * t) * t),
     "pulse": lambda t: np.where((t >= 1.0) & (t < 2.0), 2.0, 0.0),
 }
-"""The seed's three recordings of a Furuta pendulum, with the drives of `examples/shadow_study.py`."""
+"""The paper's three recordings of a Furuta pendulum, with the drives of `examples/shadow_study.py`."""
 
 
 def shadow_fit(nodes: int = 2000, scenario: str = "pulse") -> Callable[[], object]:
-    """The seed's 13 unknowns of the Furuta pendulum, h = 10 ms; gives the times between its iterations."""
+    """The paper's 13 unknowns of the Furuta pendulum, h = 10 ms; gives the times between its iterations."""
     from problems import FURUTA_START, FURUTA_UNKNOWN, furuta
 
     import calibody as cb

@@ -1,4 +1,4 @@
-"""The study of seed 000 again, and further: what estimation in a regularised engine finds, how that moves with its settings, and next to transcription.
+"""The study of [marklund2025] again, and further: what estimation in a regularised engine finds, how that moves with its settings, and next to transcription.
 
     python examples/shadow_study.py                 all parts (an hour on two cores), tables on the screen, figures into docs/figures
     python examples/shadow_study.py release steps   some of them
@@ -47,7 +47,7 @@ def furuta(**law: float) -> cb.Model:
 
 
 def stated() -> cb.Model:
-    """For the 13 unknowns: friction by load 4e-4 at both hinges (radius 1 m, as in the seed), gain 0.1 N m/V, the stand tilted by 10 and -20 mrad."""
+    """For the 13 unknowns: friction by load 4e-4 at both hinges (radius 1 m, as in the paper), gain 0.1 N m/V, the stand tilted by 10 and -20 mrad."""
     return furuta(load_friction=4e-4, friction_radius=1.0).replace({"world.gravity.tilt": (0.01, -0.02, 0.0)})
 
 
@@ -79,7 +79,7 @@ def recording(scenario: str = "release", duration: float = 20.0, seed: int = 0, 
 
 
 def errors(result: cb.Result) -> tuple[float, float]:
-    """Mean squares of the observations' residuals [rad^2] and of the unexplained impulses [(N s)^2], as in the seed's figures 4, 6 and 7."""
+    """Mean squares of the observations' residuals [rad^2] and of the unexplained impulses [(N s)^2], as in the paper's figures 4, 6 and 7."""
     observed = np.concatenate([c.residual for c in result.fit])
     problem: Any = result.problem
     F, _ = problem.values(result.states, result.theta)
@@ -132,7 +132,7 @@ def curves(name: str, points: list[dict[str, Any]], key: str, label: str) -> Non
 
 
 def release() -> None:
-    print("\nSynthetic release, 20 s, h = 10 ms, kappa = 100: the seed's four unknowns from its initial values (truth 3e-3, 4e-3, 1e-3, 1e-4)")
+    print("\nSynthetic release, 20 s, h = 10 ms, kappa = 100: the paper's four unknowns from its initial values (truth 3e-3, 4e-3, 1e-3, 1e-4)")
     tasks = [{"compliance": c, "formulation": f} for c in (1e-4, 1e-5) for f in ("eliminated", "lifted")]
     show(cb.sweep(point, tasks), "compliance")
 
@@ -204,7 +204,7 @@ THIRTEEN: dict[str, cb.Unknown | float | None] = {
 
 
 def thirteen_of(scenario: str) -> dict[str, Any]:
-    """A fit of one scenario, and its cost when the others are followed with these numbers (the seed's cross-validation)."""
+    """A fit of one scenario, and its cost when the others are followed with these numbers (the paper's cross-validation)."""
     result = cb.fit(stated(), recording(scenario, 20.0, 1, True), THIRTEEN, method="shadow", stepper=engine(1e-4), formulation="eliminated")
     per_node = NOISE**2 / result.problem.runs[0].K
     judged = []
@@ -351,7 +351,7 @@ def qube_fit(name: str, kappa: float = 1e5, compliance: float = 1e-4) -> dict[st
     known = np.isfinite(volts)
     observed = [cb.Observation("joint.arm.angle", t, arm, sd=NOISE), cb.Observation("joint.pendulum.angle", t, rod, sd=NOISE)]
     run = cb.Recording(name, observed, [cb.Drive("actuator.motor", cb.Signal(t[known], volts[known]))])
-    # impulses are about thirty times smaller than those of the seed's pendulum, so the weight is a thousand times larger; friction slides below 0.04 rad/s
+    # impulses are about thirty times smaller than those of the paper's pendulum, so the weight is a thousand times larger; friction slides below 0.04 rad/s
     soft = cb.Spook(compliance=compliance, angular_compliance=compliance, slip=1e4)
     result = cb.fit(qube_model(), run, QUBE, method="shadow", h=0.004, kappa=kappa, stepper=soft, formulation="lifted")
     return {"name": name, "kappa": kappa, "compliance": compliance, "errors": errors(result), "iterations": result.iterations, "status": result.status, "values": {n: (e.value, e.sd) for n, e in result.parameters.items()},

@@ -61,7 +61,7 @@ HEAVY_TOP_START = {"joint.tip.rate": (0.0, 150.0, -4.61538)}
 
 
 def furuta(**law: Any) -> cb.Model:
-    """Seed 000, appendix G.3: an arm turning about the vertical, a pendulum swinging about the arm; angle 0 of the pendulum hangs down.
+    """[marklund2025], appendix G.3: an arm turning about the vertical, a pendulum swinging about the arm; angle 0 of the pendulum hangs down.
 
     The appendix prints l_b = 0.92 m; 0.092 m is meant. `law` goes to both hinges.
     """
@@ -79,7 +79,7 @@ FURUTA_UNKNOWN: dict[str, cb.Unknown | float | None] = {
     "actuator.motor.gain": 0.05,
     **{f"world.gravity.tilt.{c}": 0.0 for c in "xyz"},
 }
-"""Seed 000's 13 unknowns with its initial values."""
+"""The 13 unknowns of [marklund2025] with its initial values."""
 
 
 def swung_body(kind: str, spring: bool = False) -> cb.Model:

@@ -211,3 +211,14 @@ def test_no_page_has_code_that_is_not_run() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert set(re.findall(r": (\w+\.md)$", text, re.MULTILINE)) == {p.name for p in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_citation_has_its_reference() -> None:
+    """Keys in comments and pages are those of references.bib, which the page of notation lists; nothing is cited otherwise."""
+    known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "docs" / "references.bib").read_text(encoding="utf-8"), re.MULTILINE))
+    listed = set(re.findall(r"^- \*\*\[(\w+)\]\*\*", (ROOT / "docs" / "notation.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert known == listed
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]:
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"\[([a-z]+(?:19|20)\d\d)\]", text)) <= known, path.name
+        assert not re.search(r"\bseed 0\d\d\b|\b[A-Z][a-z]+ (?:and [A-Z][a-z]+ )?(?:19[5-9]|20[0-2])\d\)", text), path.name

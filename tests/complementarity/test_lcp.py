@@ -15,7 +15,7 @@ from friction_problems import random_kinds, random_problem
 import calibody as cb
 from calibody.complementarity import lcp
 
-# Bimatrix game in one matrix: nonnegative with zero diagonal blocks, on which Lemke's path ends on a ray at once (Cottle, Pang and Stone 1992, section 4.4).
+# Bimatrix game in one matrix: nonnegative with zero diagonal blocks, on which Lemke's path ends on a ray at once ([cottle1992], section 4.4).
 RAYS = {"CPS_3", "Pang_isolated_sol_perturbed"}
 
 

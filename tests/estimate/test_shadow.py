@@ -1,4 +1,4 @@
-"""`method = "shadow"`: what the seed shows on synthetic data, its breakdown and the cure, error bars, and bad input."""
+"""`method = "shadow"`: what [marklund2025] shows on synthetic data, its breakdown and the cure, error bars, and bad input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(motion: cb.Motion, period: int, seed: int = 0, drives: list[cb.Driv
 
 @pytest.fixture(scope="module")
 def release() -> cb.Recording:
-    """Seed 000, G.3: h = 1e-4 s, compliance 1e-5, from almost upright, at rest."""
+    """[marklund2025], G.3: h = 1e-4 s, compliance 1e-5, from almost upright, at rest."""
     return recorded(cb.simulate(furuta(), 10.0, 1e-4, FURUTA_START, stepper=engine(1e-5)), 100)
 
 
@@ -114,7 +114,7 @@ def test_error_bars_have_degrees_of_freedom(release: cb.Recording) -> None:
 
 
 def test_rates_markers_priors_and_several_runs(release: cb.Recording) -> None:
-    """What the seed did not have: other channels, shared unknowns, a prior, an offset per run."""
+    """What the paper did not have: other channels, shared unknowns, a prior, an offset per run."""
     motion = cb.simulate(furuta(), 3.0, 1e-3, FURUTA_START, stepper=engine(1e-5))
     random = np.random.default_rng(5)
     times = motion.time[::10]

@@ -1,4 +1,4 @@
-"""The derivative of a complementarity problem's solution, by its active set (seed 000, appendix D.1).
+"""The derivative of a complementarity problem's solution, by its active set ([marklund2025], appendix D.1).
 
 With the active indices a (z_i basic; the free unknowns of a mixed problem always are) and the others b, the solution obeys
 

@@ -2,7 +2,7 @@
 
     w = M z + q,    z >= 0,    w >= 0,    z'w = 0
 
-**Method** (Cottle, Pang and Stone 1992, section 4.4). With the covering vector `d = 1` and one more unknown `z0`, the equations
+**Method** ([cottle1992], section 4.4). With the covering vector `d = 1` and one more unknown `z0`, the equations
 `w - M z - d z0 = q` have the solution `z = 0`, `z0 = max(-q)`. From there one pivots along the almost complementary path: whenever one of a
 pair (z_i, w_i) leaves the basis, its partner enters. The path ends when z0 leaves (a solution), or on a ray: no basic unknown bounds the
 one that enters. On a ray nothing is known in general. If M is copositive plus (symmetric positive semidefinite matrices are, and the
@@ -158,7 +158,7 @@ def _lemke(M: Any, q: Any) -> _Path:
 
 
 def complementary(M: Any, active: Any) -> Any:
-    """`A = [-M_a, 1_b]`: with y = z on the active indices and w on the others the equations are `A y = q` (seed 000, equation D.3)."""
+    """`A = [-M_a, 1_b]`: with y = z on the active indices and w on the others the equations are `A y = q` ([marklund2025], equation D.3)."""
     return jnp.where(active[None, :], -M, jnp.eye(M.shape[0]))
 
 

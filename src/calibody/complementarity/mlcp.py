@@ -6,7 +6,7 @@
 The free unknowns come first (`free` of them). They are eliminated, what remains is an LCP for z_B (`lcp`), and the active set that it finds
 gives the whole solution by one more solve with the numbers as given.
 
-**Symmetric S_AA, S_AB = S_BA'** (seed 000, appendix A; the constraints of a time stepper). Block LDL': with blocks k of fixed width
+**Symmetric S_AA, S_AB = S_BA'** ([marklund2025], appendix A; the constraints of a time stepper). Block LDL': with blocks k of fixed width
 
     D_k = S_kk,   L_k' = D_k^-1 S_k,:,   S <- S - L_k D_k L_k'        for the blocks of A, in order
 

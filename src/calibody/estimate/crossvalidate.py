@@ -33,7 +33,7 @@ class Fold:
     prediction_rms: dict[str, dict[str, float]]
     """By left-out run and channel: rms of the free prediction, in the channel's units."""
     cost: dict[str, float]
-    """By left-out run: the cost of estimating its states again, per node (the seed's score for "shadow")."""
+    """By left-out run: the cost of estimating its states again, per node (the paper's score for "shadow")."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """All ten inertial numbers of a body as unknowns that cannot leave the physically possible.
 
 The pseudo-inertia (`spatial/inertia.py`) is written relative to the model's own, `E = L0 U U' L0'` with `L0` the Cholesky factor of the initial E and
-U upper triangular with diagonal `exp(phi)` (Rucker and Wensing 2022 use the same chart for E itself): positive definite for every phi, and a
+U upper triangular with diagonal `exp(phi)` ([rucker2022] uses the same chart for E itself): positive definite for every phi, and a
 change of 1 in any phi is a change by the body's own size. phi = 0 is the model. Three sets of ten numbers are used:
 
     phi                                   what is solved for

@@ -1,12 +1,12 @@
-"""Error bars of `method = "shadow"`: linear propagation of the residuals' own scatter (seed 000, section 3.7, with degrees of freedom).
+"""Error bars of `method = "shadow"`: linear propagation of the residuals' own scatter ([marklund2025], section 3.7, with degrees of freedom).
 
 With weighted residuals F and `T = Ft + Fx dx/dtheta` (the states being free) the estimate follows the noise as `-(T'T)^-1 T'e`, so
 
     cov = (T'T)^-1 T' C T (T'T)^-1,     C = blockdiag(Omega, R)
 
 Omega (2 nv x 2 nv) is the covariance of a step's impulses and R that of each channel, estimated from the residuals over their degrees of freedom: their
-number less the trace of their block of the hat matrix `J (J'J)^-1 J'`. (The seed divides by the number, and its bars are too small: those stand
-beside ours as `sd_naive`.) The traces are estimated with random signs (Hutchinson 1990), whose error for so many residuals is below a percent.
+number less the trace of their block of the hat matrix `J (J'J)^-1 J'`. (The paper divides by the number, and its bars are too small: those stand
+beside ours as `sd_naive`.) The traces are estimated with random signs [hutchinson1990], whose error for so many residuals is below a percent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`method = "shadow"`: parameters and states in the discretisation of a regularised fixed-step engine (seed 000).
+"""`method = "shadow"`: parameters and states in the discretisation of a regularised fixed-step engine [marklund2025].
 
 What comes out are the numbers that make *that engine, with that step and that compliance*, follow the recording; they differ from the physical ones by
 what the discretisation does, and absorb part of its error. The problem is in `shadow_problem.py`, its error bars in `shadow_errors.py`.
@@ -57,7 +57,7 @@ def shadow(
     start: Mapping[str, float] | None = None,
     plain: bool = False,
 ) -> Result:
-    """Parameters and states for the engine `stepper` with the step `h`; `plain`: with the damping that the seed prints; see the class `Shadow` for the rest."""
+    """Parameters and states for the engine `stepper` with the step `h`; `plain`: with the damping that the paper prints; see the class `Shadow` for the rest."""
     began = time.perf_counter()
     if not 0.0 < h < min(r.duration for r in recordings) / 4:
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")

@@ -1,11 +1,11 @@
-"""Joint estimation of states and parameters in a regularised fixed-step engine (seed 000), as a least-squares problem.
+"""Joint estimation of states and parameters in a regularised fixed-step engine [marklund2025], as a least-squares problem.
 
 Unknown are the states `x_k = (q_k, v_k)` of every step in maximal coordinates, and theta:
 
     minimise  kappa/sd^2 sum |dp_k|^2 + sum |(o(x_k, theta) - y_k)/sd|^2 + priors      within bounds on theta
 
 with dp the impulses between neighbouring states that the engine's own equations do not explain (`steppers/spook_transition.py`). kappa weighs them
-relative to observations of unit weight, as in the seed; sd in the first term is the root mean square of those of the channels. With
+relative to observations of unit weight, as in the paper; sd in the first term is the root mean square of those of the channels. With
 `formulation = "lifted"` the impulses of the joints are unknowns too and the engine's equations for them are equations of the problem: the same minimum,
 but nothing is divided by the compliance, and the iteration does not break down where that is small.
 

@@ -46,7 +46,7 @@ TETHER = 30.0
 FIRST, NEXT = 60, 8
 """Most steps for the first instant, and for each of the others."""
 CUTOFF = 10.0
-"""Hz: what is faster in the recordings of mechanisms is mostly noise (seed 000, section 4.4 uses the same)."""
+"""Hz: what is faster in the recordings of mechanisms is mostly noise ([marklund2025], section 4.4 uses the same)."""
 FASTER, RAISES = 1.5, 5
 """A cutoff is raised by this factor at a time, and so many times at most (to 76 Hz)."""
 TRACE = float(np.pi / np.sqrt(2.0))

@@ -5,7 +5,7 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 
 - **larger residuals** than stated: times chi2/dof;
 - **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
-  estimated with a flat-top lag window (Politis and Romano 1995) whose width is found from the data; its spectrum is kept positive;
+  estimated with a flat-top lag window [politis1995] whose width is found from the data; its spectrum is kept positive;
 - **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than `I_r`; the larger of the factor chi2/dof between runs and of the
   scatter of single runs, `R^2/(R - 1) I^-1 (sum g_r g_r') I^-1`. What runs disagree by is an error of the model, and more runs of the same
   kind do not average that out: the error bar does not shrink with their number.
@@ -174,7 +174,7 @@ def _whiteness(problem: Problem, lin: Linearisation) -> dict[tuple[int, str], fl
 def flat_top(r: np.ndarray) -> np.ndarray:
     """The autocovariance under a window that is flat up to the lag where correlations end and falls to zero at twice that lag.
 
-    They end where five lags in a row are below `2 sqrt(log10(n)/n)` (Politis 2003).
+    They end where five lags in a row are below `2 sqrt(log10(n)/n)` [politis2003].
     """
     n = len(r)
     small = np.abs(r / r[0]) < 2.0 * np.sqrt(np.log10(max(n, 10)) / n)

@@ -11,7 +11,7 @@ Linearised, with multipliers n and the states eliminated first,
 
 K is symmetric indefinite and as banded as the states are chained; it is equilibrated and factored as a band with pivoting, or, where the band is
 wide, made quasi-definite by a static regularisation of its diagonal and factored by QDLDL (LDL' without pivoting, stable for quasi-definite
-matrices: Vanderbei 1995); iterative refinement takes the regularisation out again. `J'J` of the constraints is never formed. The bounds concern theta only, so the quadratic programme with
+matrices: [vanderbei1995]); iterative refinement takes the regularisation out again. `J'J` of the constraints is never formed. The bounds concern theta only, so the quadratic programme with
 bounds has as many variables as there are parameters: a primal active-set method on a dense matrix.
 """
 
@@ -197,7 +197,7 @@ class Pattern:
         """Of the entries in LAPACK's band, whose columns follow each other in memory."""
 
     def equilibration(self, P: np.ndarray, C: np.ndarray) -> np.ndarray:
-        """Diagonal scaling that brings the largest entry of every row and column of K near one (Ruiz 2001, three rounds)."""
+        """Diagonal scaling that brings the largest entry of every row and column of K near one ([ruiz2001], three rounds)."""
         P, C = np.abs(P), np.abs(C)
         (p_row, c_row, _), (p_column, c_column, _) = (np.split(x, [len(P), len(P) + len(C)]) for x in (self.row, self.column))
         scale = np.ones(self.size)
@@ -421,7 +421,7 @@ def step(
 def corrected(
     lin: Linearisation | Chain, taken: Step, beyond: np.ndarray, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
 ) -> Step:  # fmt: skip
-    """The step bent by what the residuals after it have beyond their linear model, with the same matrix (Transtrum and Sethna 2012: geodesic acceleration)."""
+    """The step bent by what the residuals after it have beyond their linear model, with the same matrix ([transtrum2012]: geodesic acceleration)."""
     n = taken.factor.n
     a = np.concatenate([lin.Fx.T @ beyond, np.zeros_like(lin.C)])
     alone = -taken.factor.solve(a, 1.0)

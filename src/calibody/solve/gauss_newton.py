@@ -1,6 +1,6 @@
 """Generalised Gauss-Newton for constrained least squares: linearise, step, line search on an exact penalty function.
 
-The merit function is `1/2 |F|^2 + slope'theta + sum mu_i |C_i|`, with mu_i kept above the multiplier of its row, so that a Gauss-Newton step is a descent direction (Bock 1987; Nocedal and Wright 2006, section 18.3). When the line search has to shorten the
+The merit function is `1/2 |F|^2 + slope'theta + sum mu_i |C_i|`, with mu_i kept above the multiplier of its row, so that a Gauss-Newton step is a descent direction ([bock1987]; [nocedal2006], section 18.3). When the line search has to shorten the
 step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again.
 """
 

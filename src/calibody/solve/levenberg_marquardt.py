@@ -1,8 +1,8 @@
-"""Levenberg-Marquardt for least squares on a manifold with bounds on the parameters (seed 000, algorithm 1, with its two slips mended).
+"""Levenberg-Marquardt for least squares on a manifold with bounds on the parameters ([marklund2025], algorithm 1, with its two slips mended).
 
     (J'J + alpha D) d = -J'F      within the bounds on theta
 
-with D = 1 as printed, and alpha starting at 1e-6 of the largest diagonal entry of J'J; or, by default, D the diagonal of J'J (Marquardt 1963) and alpha
+with D = 1 as printed, and alpha starting at 1e-6 of the largest diagonal entry of J'J; or, by default, D the diagonal of J'J [marquardt1963] and alpha
 starting at 1e-10: where some directions are stiff, the diagonal is large everywhere and more would hold back what is soft. A step that raises the cost is taken back and alpha multiplied by 2, 4, 8, ... (the printed
 algorithm doubles the factor before its first use); after one that lowers it, alpha is multiplied by `max(1/3, 1 - (2 rho - 1)^3)`,
 

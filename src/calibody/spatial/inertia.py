@@ -4,7 +4,7 @@
 
 with `m` the mass, `c` the centre of mass and `I_o` the inertia about the body's origin, all in body axes. Kinetic energy is
 `tr(Hdot E Hdot')/2`, so the ten numbers enter everything linearly. A body is physically possible when `E` is positive semidefinite;
-about the centre of mass that is the triangle inequality of the principal moments (Wensing, Kim and Slotine 2018).
+about the centre of mass that is the triangle inequality of the principal moments [wensing2018].
 
 The ten numbers are ordered as `TEN`: the upper triangle of `E`, row by row.
 """

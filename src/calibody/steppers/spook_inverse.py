@@ -1,6 +1,6 @@
 """Inverse dynamics of the regularised stepper: the forces that a given motion needs beyond the model's own.
 
-With both velocities of a step known, every multiplier is explicit (seed 000, equations 2.29 to 2.31):
+With both velocities of a step known, every multiplier is explicit ([marklund2025], equations 2.29 to 2.31):
 
     lam_A = (a - A v+)/S_A,     lam_c = -(C v+ + Y (4 c/h - C v))/S_c   (one sign: that of the pair which is not zero)
 

@@ -7,7 +7,7 @@ Every body that moves has its own velocity `v = (velocity of the centre of mass,
     B v+ + S_B lam_B + b = w_B,  lam_B, w_B >= 0         load, slip and limit rows, complementary
     x+ = x + h v+,   e+ = exp(h omega+) e
 
-with `Y = diag(1/(1 + 4 tau/h))`, `S = (4/h^2) eps Y` for compliance eps and damping time tau of a row (seed 000, equations 2.8 to 2.28; multipliers
+with `Y = diag(1/(1 + 4 tau/h))`, `S = (4/h^2) eps Y` for compliance eps and damping time tau of a row ([marklund2025], equations 2.8 to 2.28; multipliers
 are impulses). With `v0 = v + h M^-1 (f + f_gyro)` and `v+ = v0 + M^-1 (A' lam_A + B' lam_B)` what is left is the mixed problem
 
     [A M^-1 A' + S_A    A M^-1 B'      ] [lam_A]   [A v0 - a]   [0  ]
@@ -194,7 +194,7 @@ class Step:
     def free_rows(self, values: Values, p: Pieces, v: Any, rate: Any, h: Any) -> tuple[Any, Any, Any]:
         """A, the diagonal of `S_A^-1`, and `S_A^-1 a` (finite for coefficients that are zero). `rate` is `N v` with the axes of the step before.
 
-        A shaft resists the change of its rate, `d(N v)/dt = N v' + N' v`. For hinges `N' v = 0` and `N v` will do (seed 000, F.3); the axes
+        A shaft resists the change of its rate, `d(N v)/dt = N v' + N' v`. For hinges `N' v = 0` and `N v` will do ([marklund2025], F.3); the axes
         of a slide on a turning body and of a ball move under the velocity, so there the rate is remembered.
         """
         r = self.rows

@@ -1,6 +1,6 @@
 """What it takes to get from one state to the next: residuals of the regularised stepper between given states, with their derivatives.
 
-With a state `x = (q, v)` and the next one, inverse dynamics gives two impulses that nothing in the model explains (seed 000, equations 3.7 and 3.8):
+With a state `x = (q, v)` and the next one, inverse dynamics gives two impulses that nothing in the model explains ([marklund2025], equations 3.7 and 3.8):
 
     dp_v = M (v+ - v) - G'lam - N'lam_N - h (f + f_gyro)      with the next velocity v+
     dp_q = the same with  w = (q+ [-] q)/h  in place of v+    and multipliers evaluated at w

@@ -16,7 +16,7 @@ Every force element is a set of coordinates z with gradient `Z = dz/dq`, a force
     left += Z_L' f_L,     d left/dq_(k+1) += Z_L' (df_L/dz_R) Z_R
 
 and the program is a handful of small dense products, whatever the number of bodies. The Newton iteration is damped by the natural
-monotonicity test (Deuflhard 2004, section 3.3): a step is halved until the simplified correction `K_old^-1 r_new`, the new residual in the
+monotonicity test ([deuflhard2004], section 3.3): a step is halved until the simplified correction `K_old^-1 r_new`, the new residual in the
 measure of the old point, is shorter than the step. The next correction itself is no measure: it grows, rightly, where dry friction lets go;
 nor is a norm with fixed weights, which stalls where several joints stick at once.
 
