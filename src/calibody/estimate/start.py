@@ -61,7 +61,8 @@ class Smoothing(AbstractProblem):
         self.lower = self.upper = self.scale = np.zeros(0)
         self.data = [d for d in run.data if observe.is_kinematic(d.channel)]
         if all(observe.is_initial(d.channel) for d in self.data):
-            raise CalibodyError(f'The run "{run.recording.name}" observes forces or accelerations only; at least one angle, position or rate is needed.')
+            what = "forces or accelerations" if any(observe.is_acceleration(d.channel) for d in run.data) else "forces"
+            raise CalibodyError(f'The run "{run.recording.name}" observes {what} only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
         self.dt = float(np.median(rates)) if rates else run.h
         self.fastest = 0.2 / self.dt
