@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import chdtrc
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal
+from calibody.estimate.chi_square import exceeded
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import Suspect
@@ -52,7 +52,7 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     results = pulls(wide, lin, taken, len(theta), ~known.at_bound)
     count = sum(p is not None for p in results)
     if any(len(run.disturbed) for run in problem.runs):  # the volume of the likelihood pulls too: looked at where it can decide
-        close = [len(theta) + k for k, p in enumerate(results) if p is not None and count * float(chdtrc(1, p.chi2)) < SCREEN]
+        close = [len(theta) + k for k, p in enumerate(results) if p is not None and count * exceeded(1, p.chi2) < SCREEN]
         slope = marginal.slope(wide, x, at, taken, close)
         slope[: len(theta)] = problem.slope
         exact = pulls(wide, lin, taken, len(theta), ~known.at_bound, slope)
@@ -60,7 +60,7 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     for (entry, words), pull in zip(tried, results, strict=True):
         if pull is None or not entry.lower <= entry.initial + pull.change <= entry.upper:  # physics has no place for it there
             continue
-        probability = min(1.0, count * float(chdtrc(1, pull.chi2)))
+        probability = min(1.0, count * exceeded(1, pull.chi2))
         if probability < LACKING:
             moved = known.reported.by_theta @ pull.shift
             shifts = {name: float(d / b) for name, d, b in zip(known.reported.names, moved, known.sd, strict=True) if np.isfinite(b) and b > 0.0}

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtrc  # the chi-square distribution's tail; scipy.stats takes a second to import
 
 from calibody.estimate import identifiability
+from calibody.estimate.chi_square import exceeded
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import Reported, groups, reported
@@ -164,7 +164,7 @@ def whiteness(x: np.ndarray) -> float:
         return 1.0
     rho = r[1 : lags + 1] / r[0]
     statistic = n * (n + 2) * float((rho**2 / (n - np.arange(1, lags + 1))).sum())
-    return float(chdtrc(lags, statistic))
+    return exceeded(lags, statistic)
 
 
 def _whiteness(problem: Problem, lin: Linearisation) -> dict[tuple[int, str], float]:
@@ -239,7 +239,7 @@ def _between(
     dof = rank - int(shared.sum())
     if dof <= 0:
         return None
-    probability = float(chdtrc(dof, chi2))
+    probability = exceeded(dof, chi2)
     return Agreed(probability >= DISAGREE, chi2, dof, probability)
 
 

@@ -1,0 +1,22 @@
+"""The tail of the chi-square distribution, for whole degrees of freedom: a finite sum (Abramowitz and Stegun 26.4.4, 26.4.5).
+
+    Q = exp(-x/2) sum (x/2)^s/gamma(s + 1)      s = 0, 1, ... dof/2 - 1 (even),   s = 1/2, 3/2, ... dof/2 - 1 and erfc(sqrt(x/2)) beside it (odd)
+
+scipy has it too, behind an import that takes longer than the error bars of a small fit.
+"""
+
+from __future__ import annotations
+
+from math import erfc, exp, lgamma, log, sqrt
+
+
+def exceeded(dof: int, x: float) -> float:
+    """The probability that a chi-square variable of `dof` degrees of freedom exceeds x."""
+    if not x > 0.0:
+        return 1.0
+    half, odd = 0.5 * x, dof % 2
+    total = erfc(sqrt(half)) if odd else 0.0
+    for k in range(dof // 2):
+        s = k + 0.5 * odd
+        total += exp(s * log(half) - half - lgamma(s + 1.0))
+    return min(total, 1.0)
