@@ -167,7 +167,7 @@ class Problem(Observed[Run, States]):
         if parameters and started:
             placements = self.placements(r, theta, model, numbers, frames)
             Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
-        return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when), result)
+        return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when, (run.K, run.structure.nv, run.kept) if run.kept else None), result)
 
     @staticmethod
     def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:
