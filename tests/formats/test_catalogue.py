@@ -87,9 +87,8 @@ MOVING = [e for e in EVERYTHING if e.package != "pybullet_data" or "random" not 
 
 
 def smooth_acceleration(m, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """MuJoCo's acceleration without contacts, limits, loops, friction and limits of forces."""
+    """MuJoCo's acceleration without contacts, limits, loops, friction and limits of the drives' sum on a joint."""
     m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT
-    m.actuator_forcelimited[:] = 0
     m.jnt_actfrclimited[:] = 0
     data = mujoco.MjData(m)
     data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, u

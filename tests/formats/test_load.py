@@ -93,7 +93,7 @@ def test_notes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (arm(after="<actuator><motor joint='j' forcerange='-1 1'/></actuator>"), "Force limits of actuators do not act: actuator_1."),
+        (arm(after="<actuator><motor joint='j' forcerange='-1 1' damping='1'/></actuator>"), "The force limits of these actuators act on their damping too"),
         (arm(joint="<joint name='j' actuatorfrcrange='-1 1'/>"), "Limits of the actuator force on joints do not act: j."),
         (arm(after="<tendon><fixed name='t' limited='true' range='0 1'><joint joint='j' coef='1'/></fixed></tendon>"), "Tendons bear no force here"),
         (arm(option="<option><flag gravity='disable'/></option>"), "switches gravity off"),

@@ -57,7 +57,10 @@ def everything() -> cb.Model:
             cb.Spring("ground", "c", "world", stiffness=3, damping=0.5, rest_length=0.2),
         ],
         bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
-        actuators=[cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1), cb.Actuator("m2", "h1", gain=2)],
+        actuators=[
+            cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1),
+            cb.Actuator("m2", "h1", gain=2, gear=1.2, stiffness=0.3, damping=0.2, force_range=(-1.0, 0.5)),
+        ],
         world=cb.World(tilt=(0.1, 0.05, 0.02)),
     )
 

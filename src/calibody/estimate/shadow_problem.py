@@ -385,6 +385,11 @@ def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
     if model.springs or model.bushings:
         what = f"spring.{model.springs[0].name}" if model.springs else f"bushing.{model.bushings[0].name}"
         raise CalibodyError(f'method = "shadow" does not know springs between points and bushings yet ({what}); use method = "transcription".')
+    if limited := [a.name for a in model.actuators if a.force_range is not None and a.damping]:
+        raise CalibodyError(
+            f'method = "shadow" does not know the damping of a drive whose force is limited yet (actuator.{limited[0]}); '
+            f'set actuator.{limited[0]}.damping to zero and estimate the damping of its joint, or use method = "transcription".'
+        )
     if any(j.kind in ("ball", "free") and j.stiffness for j in model.joints):
         raise CalibodyError('method = "shadow" does not know the stiffness of ball joints yet; use method = "transcription".')
     if rows.dry and stepper.slip == 0.0:

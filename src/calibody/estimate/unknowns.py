@@ -245,7 +245,8 @@ def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | N
 
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown."""
-    unknown = {p.path.split(".")[1] for e in entry_list for p in e.places if p.path.endswith((".friction", ".stribeck"))}
+    places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith((".friction", ".stribeck")))
+    unknown = {place.name for place in places}
     return unknown | {j.name for j in model.joints if j.friction > 0.0 or j.stribeck > 0.0}
 
 

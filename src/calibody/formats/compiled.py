@@ -254,6 +254,7 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
                 delay=float(m.actuator_delay[i]),
                 time_constant=float(m.actuator_dynprm[i, 0]) if mj.mjtDyn(int(m.actuator_dyntype[i])) in LAGS else 0.0,
                 control_range=_floats(m.actuator_ctrlrange[control]) if limited else None,
+                force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else None,
             )
         )
     return tuple(out), armature

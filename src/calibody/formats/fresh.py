@@ -205,6 +205,8 @@ def _drive(a: Actuator) -> list[str]:
         ctrlrange=numbers(a.control_range) if a.control_range else None,
         dyntype="filterexact" if a.time_constant else None,
         dynprm=_given(a.time_constant),
+        forcelimited="true" if a.force_range else None,
+        forcerange=numbers(a.force_range) if a.force_range else None,
         delay=_given(a.delay),
         nsample=str(math.ceil(a.delay / _BUFFER_STEP) + 1) if a.delay else None,
     )

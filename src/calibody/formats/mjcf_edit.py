@@ -25,7 +25,7 @@ _JOINT = {"stiffness": "stiffness", "damping": "damping", "friction": "frictionl
 _SHORTCUTS = ("kp", "kv", "dampratio", "timeconst", "inheritrange")
 NOWHERE = {
     ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"),
-    ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"),
+    ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"), ("loop", "length"),
     ("sensor", "bias"), ("sensor", "gain"), ("sensor", "delay"), ("joint", "kind"), ("joint", "body"), ("body", "parent"), ("joint", "spring_position"),
     ("joint", "spring_orientation"), ("geometry", "kind"),
 }  # fmt: skip
@@ -232,6 +232,10 @@ def _actuator(p: Plan, actuator: Actuator, fields: set[str]) -> None:
         p.edits.set(element, gear=" ".join([number(actuator.gear), *rest]))
     if "control_range" in fields:
         _control_range(p, element, actuator)
+    if "force_range" in fields and actuator.force_range is None:
+        p.edits.set(element, forcelimited="false")
+    elif "force_range" in fields:
+        p.edits.set(element, forcelimited="true", forcerange=numbers(actuator.force_range))
     if "delay" in fields:
         _delay(p, element, actuator)
     if fields & {"gain", "bias", "stiffness", "damping"}:

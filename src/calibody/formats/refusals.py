@@ -124,7 +124,10 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
         (_contacts(c), ""),
         ("Joint limits do not act: {}.", _names(c, "joint", np.flatnonzero(_limited(c)))),
         ("Limits of the actuator force on joints do not act: {}.", _names(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
-        ("Force limits of actuators do not act: {}.", _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited))),
+        (
+            "The force limits of these actuators act on their damping too, which the file leaves unlimited: {}.",
+            _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited.astype(bool) & (m.actuator_damping != 0.0))),
+        ),
         ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
         ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if not is_spring(c, i)])),
         ("The length limits of springs do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if is_spring(c, i) and m.tendon_limited[i]])),

@@ -288,30 +288,30 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
     return 0.5 * (f.s[:, :-1] + f.s[:, 1:]), (f.s[:, 1:] - f.s[:, :-1]) / h
 
 
-def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`t` of every interval with drives, and dt/ds_m, dt/drho."""
+def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`t` of every interval with drives, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
     t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides)
     t = t + point.applied[plan.coordinate_dof]
+    by_control = np.zeros_like(point.control)
     for a, c in enumerate(plan.actuator_coordinate):
-        ta, ta_s, ta_r, _ = law.drive(sm[c], rho[c], point.control[a], tuple(numbers.actuator[:, a]))
+        ta, ta_s, ta_r, by_control[a] = law.drive(sm[c], rho[c], point.control[a], tuple(numbers.actuator[:, a]))
         t[c] += ta
         t_s[c] += ta_s
         t_r[c] += ta_r
-    return t, t_s, t_r
+    return t, t_s, t_r, by_control
 
 
 def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums, out: Evaluation) -> None:
     """Springs, dampers, friction, armature, drives and couplings of all joints. In `tree` they add to rows directly (`add_tree_forces`)."""
     sm, rho = interval_rates(f, point.h)
-    t, t_s, t_r = scalar_force(plan, numbers, point, sm, rho)
+    t, t_s, t_r, by_control = scalar_force(plan, numbers, point, sm, rho)
     armature = numbers.law[LAW.index("armature")][:, None]
     left, right = law.ends(t, rho, armature, point.h)
     LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, armature, point.h)
     scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]])
     _constraint_forces(plan, numbers, point, f, scalar)
     if sums.derivatives and len(plan.actuator_coordinate):
-        gains = numbers.actuator[0] * numbers.actuator[1]
-        out.control = np.repeat(-0.5 * point.h * gains[:, None], point.control.shape[1], axis=1)
+        out.control = -0.5 * point.h * by_control
     balls = [ball_force(plan, numbers, point, f, k) for k in range(len(plan.ball_links))]
     if point.unmodelled is not None:
         impulse = point.h * point.unmodelled[:, 1:-1]

@@ -372,6 +372,8 @@ def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
 
 LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature")
 ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
+UNLIMITED = (-1e300, 1e300)
+"""The force range of an actuator without one: finite, so that differences of it are zero."""
 
 
 @dataclass(frozen=True)
@@ -397,7 +399,7 @@ class Numbers:
     ball_reference: np.ndarray
     """(4, number of ball coordinates): quaternion at which the spring is relaxed."""
     actuator: np.ndarray
-    """(5, number of actuators), rows as in `ACTUATOR`."""
+    """(7, number of actuators), rows as in `ACTUATOR`, then the force range."""
     elements: dict[str, np.ndarray]
     """(numbers, elements) of every constraint and force type, by its name."""
     softness: np.ndarray
@@ -431,7 +433,7 @@ class Numbers:
         return cls(
             placement, axis, anchor, reference, inertia, model.gravity,
             *_law_numbers(structure, model),
-            np.array([[getattr(a, f) for a in model.actuators] for f in ACTUATOR]).reshape(len(ACTUATOR), -1),
+            np.array([[*(getattr(a, f) for f in ACTUATOR), *(a.force_range or UNLIMITED)] for a in model.actuators]).reshape(-1, len(ACTUATOR) + 2).T,
             _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model),
             _frames(structure, placement, axis, anchor),
         )  # fmt: skip

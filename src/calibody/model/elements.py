@@ -370,10 +370,10 @@ class Actuator:
     """A drive on the coordinate `s` of a hinge or slide. With the control `u` (mean over an interval, `delay` seconds late and behind a
     first-order lag, `time_constant x' + x = u`)
 
-        force = gear (gain u + bias - stiffness gear s - damping gear s')
+        force = gear clip(gain u + bias - stiffness gear s - damping gear s', force_range)
 
     A DC motor with torque constant k and resistance R driven by a voltage: `gain = k/R`, `damping = k^2/R`.
-    A position servo: `gain = stiffness = kp`. `control_range` clips `u`.
+    A position servo: `gain = stiffness = kp`. `control_range` clips `u`, `force_range` what is in front of the gear.
     """
 
     KIND: ClassVar[str] = "actuator"
@@ -397,10 +397,17 @@ class Actuator:
     delay: float = 0.0
     control_range: tuple[float, float] | None = None
     time_constant: float = 0.0
+    force_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         _coerce(self)
         _not_negative(self, "delay", "time_constant")
+        for name in ("control_range", "force_range"):
+            if getattr(self, name) is not None:
+                low, high = numbers(getattr(self, name), 2, f"actuator.{self.name}.{name}")
+                if low > high:
+                    raise ModelError(f"actuator.{self.name}.{name} is ({low:g}, {high:g}); give the lower limit first.")
+                object.__setattr__(self, name, (low, high))
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics.elements import body
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, Numbers, Structure
+from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, UNLIMITED, Numbers, Structure
 from calibody.model import Model
+from calibody.model.paths import resolve
 from calibody.spatial import algebra as al
 from calibody.steppers import step
 
@@ -63,9 +64,9 @@ class Rows:
                 axes[c.joint] = (i,)
         for k, b in enumerate(structure.ball_coordinates):
             axes[b.joint] = tuple(scalars + 3 * k + i for i in range(3))
-        dry = []
+        dry, places = [], [resolve(structure.model, path) for path in unknown if path.startswith("joint.")]
         for joint in structure.model.joints:
-            fields = {path.rsplit(".", 1)[-1] for path in unknown if path.startswith(f"joint.{joint.name}.")}
+            fields = {place.field for place in places if (place.kind, place.name) == ("joint", joint.name)}
             for field, rows in (("damping", damping), ("armature", armature)):
                 if field in fields:
                     rows[list(axes[joint.name])] = True
@@ -122,12 +123,17 @@ class Rows:
 
 
 def axis_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """Damping (of joints and actuators) and armature of every axis row."""
+    """Damping (of joints and of actuators whose force has no limits) and armature of every axis row."""
     plan = plan_of(structure)
     damping, armature = (numbers.law[LAW.index(what)].copy() for what in ("damping", "armature"))
     gear, own = numbers.actuator[ACTUATOR.index("gear")], numbers.actuator[ACTUATOR.index("damping")]
-    np.add.at(damping, plan.actuator_coordinate, gear * gear * own)
+    np.add.at(damping, plan.actuator_coordinate, np.where(force_limited(numbers), 0.0, gear * gear * own))
     return np.concatenate([damping, np.repeat(numbers.ball_law[1], 3)]), np.concatenate([armature, np.repeat(numbers.ball_law[3], 3)])
+
+
+def force_limited(numbers: Any) -> np.ndarray:
+    """(actuators,) whether the force has limits: then their damping has, too, and is explicit instead of a viscous row."""
+    return (numbers.actuator[-2] > UNLIMITED[0]) | (numbers.actuator[-1] < UNLIMITED[1])
 
 
 class Values(NamedTuple):

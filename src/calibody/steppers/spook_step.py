@@ -38,7 +38,7 @@ from calibody.mechanics.elements import law
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import LAW, Structure
 from calibody.spatial import algebra as al
-from calibody.steppers.spook_rows import Rows, Values, moving
+from calibody.steppers.spook_rows import Rows, Values, force_limited, moving
 from calibody.steppers.step import PIECE, Node, Program
 
 CONVERGED, NO_SOLUTION, NOT_FINITE, TURNED = 0, 1, 2, 3
@@ -120,7 +120,7 @@ class Step:
         if len(self.program.plan.ball_links):
             turns, gradient = self.program.ball_node(base, node)
             axes = jnp.concatenate([A, jnp.moveaxis(gradient, 0, 1).reshape(-1, self.structure.nv)])
-        drive = self._drive(values, s, u, applied)
+        drive = self._drive(values, s, A @ v, u, applied)
         force = self._bodies(values, R, v) + axes.T @ self._joints(values, s, axes @ v, turns, drive) + self._between(base, node, v)
         return Pieces(node, axes, R, force, drive)
 
@@ -146,13 +146,13 @@ class Step:
         weight = values.mass[:, None] * values.base.gravity
         return jnp.concatenate([weight, -jnp.cross(v.reshape(-1, 6)[:, 3:], angular)], axis=1).reshape(-1)
 
-    def _drive(self, values: Values, s: Any, u: Any, applied: Any) -> Any:
-        """(axis rows,) actuators (their damping is a viscous row) and applied joint forces."""
+    def _drive(self, values: Values, s: Any, rate: Any, u: Any, applied: Any) -> Any:
+        """(axis rows,) actuators (their damping is a viscous row, unless their force is limited) and applied joint forces."""
         plan = self.program.plan
         scalars = applied[plan.coordinate_dof]
         if len(plan.actuator_coordinate):
             c = plan.actuator_coordinate
-            t, *_ = law.drive(s[c], 0.0 * s[c], u, tuple(values.base.actuator))
+            t, *_ = law.drive(s[c], jnp.where(force_limited(values.base), rate[c], 0.0), u, tuple(values.base.actuator))
             scalars = scalars.at[c].add(t)
         balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
         return jnp.concatenate([scalars, applied[balls]])

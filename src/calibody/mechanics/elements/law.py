@@ -45,19 +45,27 @@ def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None) ->
     return (s0 - sm, k + zero, -rho, -clipped, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, zero)
 
 
+def _drive(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, Any]:
+    """What is in front of the gear, and 1 where it is not at a limit, else 0."""
+    gain, gear, bias, stiffness, damping, lowest, highest = p
+    f = gain * u + bias - stiffness * gear * sm - damping * gear * rho
+    lib = al.library(f)
+    return lib.clip(f, lowest, highest), lib.where((f > lowest) & (f < highest), 1.0, 0.0)
+
+
 def drive(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, Any, Any, Any]:
-    """An actuator's force on `s`, and its derivatives with respect to `s_m`, `rho` and `u`; p as in `structure.ACTUATOR`."""
-    gain, gear, bias, stiffness, damping = p
-    t = gear * (gain * u + bias - stiffness * gear * sm - damping * gear * rho)
-    zero = 0.0 * t
-    return t, -stiffness * gear * gear + zero, -damping * gear * gear + zero, gear * gain + zero
+    """An actuator's force on `s`, and its derivatives with respect to `s_m`, `rho` and `u`; p as in `structure.ACTUATOR`, then the force range."""
+    gain, gear, _, stiffness, damping, *_ = p
+    f, inside = _drive(sm, rho, u, p)
+    return gear * f, -stiffness * gear * gear * inside, -damping * gear * gear * inside, gear * gain * inside
 
 
 def drive_by_numbers(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, ...]:
     """`dt/dp` for each of `structure.ACTUATOR`."""
-    gain, gear, bias, stiffness, damping = p
-    by_gear = gain * u + bias - 2.0 * gear * (stiffness * sm + damping * rho)
-    return (gear * u, by_gear, gear + 0.0 * u, -gear * gear * sm, -gear * gear * rho)
+    _, gear, _, stiffness, damping, *_ = p
+    f, inside = _drive(sm, rho, u, p)
+    by_gear = f - inside * gear * (stiffness * sm + damping * rho)
+    return (inside * gear * u, by_gear, inside * gear, -inside * gear * gear * sm, -inside * gear * gear * rho)
 
 
 def ends(t: Any, rho: Any, armature: Any, h: Any) -> tuple[Any, Any]:
