@@ -315,7 +315,7 @@ def _show_fit(found: Any, as_json: bool, quiet: bool, truth: dict[str, float] | 
     from calibody.report.verdict import verdict
 
     said = verdict(found)
-    if not said.calibrated:
+    if not said.usable:
         print(f"error: {said.headline}", file=sys.stderr)
         raise typer.Exit(NOT_CONVERGED)
 

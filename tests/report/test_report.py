@@ -77,14 +77,15 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert residual(rms_over_sd=2.0).level == MIND and "up to 2 times the stated noise" in residual(rms_over_sd=2.0).sentence
     assert residual(rms_over_sd=20.0).level == BAD
     absurd = verdict(changed(folder, fit={c: {**f, "rms_over_sd": 547.0} for c, f in document["fit"].items()}))
-    assert absurd.headline == "Not calibrated: the model does not describe these data (residuals 547 times the noise)." and not absurd.calibrated
+    assert absurd.headline == "Not calibrated: the model does not describe these data (residuals 547 times the noise)." and not absurd.usable
     assert residual(whiteness=1e-5).sentence.startswith("Not quite: those of joint.hinge.angle have a memory")
     assert "smaller than the stated noise" in residual(rms_over_sd=0.5).sentence
 
     lack = {"path": "joint.hinge.friction", "words": "dry friction of joint.hinge", "held": 0.0, "value": 0.04, "sd": 0.001, "unit": "N m", "chi2": 1139.0,
             "probability": 1e-200, "shifts": {"joint.hinge.damping": -39.0}, "alike": []}  # fmt: skip
     wrong = verdict(changed(folder, lacks=[lack]))
-    assert wrong.level == BAD and wrong.headline.endswith("First suspect: dry friction of joint.hinge.")
+    assert wrong.level == BAD and wrong.headline.startswith("Not calibrated yet: something is missing")
+    assert wrong.headline.endswith("First suspect: dry friction of joint.hinge.")
     item = next(i for i in wrong.items if i.question == "What does the model lack?")
     assert item.sentence.startswith(
         "Dry friction of joint.hinge, joint.hinge.friction = 0.04 +- 0.001 N m where 0 was taken; with it joint.hinge.damping would move by 39"

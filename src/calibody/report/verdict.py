@@ -48,8 +48,8 @@ class Verdict:
     level: str
     headline: str
     items: tuple[Item, ...]
-    calibrated: bool
-    """Whether the numbers may be used at all: converged, and the model describes the data."""
+    usable: bool
+    """Whether the numbers may be used at all: the fit converged, and the model describes the data."""
 
 
 def verdict(found: Saved) -> Verdict:
@@ -84,7 +84,7 @@ def verdict(found: Saved) -> Verdict:
         BAD: f"Calibrated, but look into the points below before use: {which} determined.",
     }
     if any(abs(s.largest_shift[1]) > WRONG for s in found.lacks):
-        said[BAD] = f"Calibrated, but something is missing that moves estimates by more than their error bars: {which} determined.{_suspicion(found)}"
+        said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than their error bars.{_suspicion(found)}"
     return Verdict(worst, said[worst], items, True)
 
 
