@@ -106,9 +106,12 @@ def test_it_says_when_it_gives_up() -> None:
 
 
 class Kinked(AbstractProblem):
-    """theta wants to be 1 on one side of a kink and 0 on the other, and each step leads to the other side. The state is the side, and one number that stays."""
+    """theta wants to be the number of the side of a kink, and each step leads to the next side. The state is the side, and one number that stays."""
 
     lower, upper, scale = np.full(1, -np.inf), np.full(1, np.inf), np.full(1, 10.0)
+
+    def __init__(self, sides: int) -> None:
+        self.sides = sides
 
     def values(self, x: tuple[int, np.ndarray], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.concatenate([10.0 * (theta - x[0]), x[1]]), np.zeros(0)
@@ -121,12 +124,14 @@ class Kinked(AbstractProblem):
         return x[0], x[1] + d
 
     def settled(self, x: tuple[int, np.ndarray], theta: np.ndarray) -> tuple[tuple[int, np.ndarray], bool]:
-        return (1 - x[0], x[1]), True
+        return ((x[0] + 1) % self.sides, x[1]), True
 
 
-def test_it_stops_going_back_and_forth() -> None:
-    found = minimise(Kinked(), (1, np.zeros(1)), np.zeros(1))
-    assert "back and forth by 10 sd" in found.status and len(found.history) == 4
+@pytest.mark.parametrize("repeats", [2, 4])
+@pytest.mark.parametrize("sides", [2, 3, 4])
+def test_it_stops_going_round(sides: int, repeats: int) -> None:
+    found = minimise(Kinked(sides), (1, np.zeros(1)), np.zeros(1), Settings(repeats=repeats))
+    assert "back and forth by" in found.status and len(found.history) == sides + repeats
 
 
 def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:

@@ -21,6 +21,9 @@ RESPONSE = 1e-7
 """How precise the response of the states to the parameters is in a step (relative): the next step mends it, and refinement costs as much as the
 factorisation where parameters are many. Error bars take more (`condensed.REFINED`)."""
 
+LONGEST_CYCLE = 4
+"""Steps of a cycle between pieces of piecewise equations that is looked for; two and three were seen."""
+
 
 class AbstractProblem(ABC):
     """States x on a manifold (opaque to the solver), parameters theta a vector."""
@@ -73,6 +76,9 @@ class Settings:
     more, and what they do not determine stays where it is."""
     shortest: float = 1e-3
     """Shortest step length before damping is raised."""
+    repeats: int = 4
+    """So many points in a row that it has been at before end an iteration that goes round between the sides of kinks. Before that the line search may still find a way out; where
+    there is another way to go on, two are enough."""
 
 
 @dataclass
@@ -159,7 +165,7 @@ def minimise(
         small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
-        if _alternates(history, taken.information):
+        if _alternates(history, taken.information, settings.repeats):
             sentence = f"stopped after {number} iterations: it goes back and forth by {change:.2g} sd, as between two sides of a kink."
             return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
@@ -167,12 +173,14 @@ def minimise(
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
 
 
-def _alternates(history: Sequence[Iteration], information: np.ndarray) -> bool:
-    """Whether every second point of the last four is the same, to a fiftieth of the way between them."""
-    if len(history) < 4:
-        return False
-    back = [a.theta - b.theta for a, b in zip(history[-2:], history[-4:-2], strict=True)]
-    return all(d @ information @ d < (0.02 * history[-1].change) ** 2 for d in back)
+def _alternates(history: Sequence[Iteration], information: np.ndarray, repeats: int) -> bool:
+    """Whether the last `repeats` points are those of two, three or four steps before, to a fiftieth of the shortest way between them."""
+    for period in range(2, min(LONGEST_CYCLE, len(history) - repeats) + 1):
+        way = min(i.change for i in history[-period:])
+        back = [a.theta - b.theta for a, b in zip(history[-repeats:], history[-repeats - period : -period], strict=True)]
+        if all(d @ information @ d < (0.02 * way) ** 2 for d in back):
+            return True
+    return False
 
 
 def _violation(lin: Linearisation | Chain) -> float:
