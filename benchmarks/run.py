@@ -143,6 +143,42 @@ def linearisation(unknown: Sequence[str]) -> Callable[[], object]:
     return lambda: problem.linearise(states, theta)
 
 
+def iteration(count: int, coordinates: str) -> Callable[[], object]:
+    """One of a fit of a chain observed at all joints, 1000 nodes and as many samples, mass and damping of every link unknown: linearisation, step and values after it."""
+    import calibody as cb
+    from calibody.estimate.layout import MULTIPLIERS, NODES, States
+    from calibody.estimate.problem import Problem
+    from calibody.estimate.run import Noise, Run
+    from calibody.estimate.unknowns import entries
+    from calibody.mechanics.structure import Numbers, Structure
+    from calibody.solve.condensed import step
+    from calibody.solve.threads import one_thread
+
+    model, times = chain(count), 0.01 * np.arange(1000)
+    channels = [f"joint.j{i}.angle" for i in range(count)]
+    recording = cb.Recording("run", tuple(cb.Observation(c, times, np.sin(times), sd=1e-3) for c in channels))
+    structure = Structure.build(model, coordinates)
+    run = Run.of(structure, recording, 0.01, Noise({c: 1e-3 for c in channels}, frozenset(), {}))
+    problem = Problem.of(
+        [run], entries(model, dict.fromkeys([f"body.b{i}.mass" for i in range(count)] + [f"joint.j{i}.damping" for i in range(count)]), ["run"])
+    )
+    motion = point(structure, Numbers.of(structure), run.K)
+    states, theta = States({NODES: motion.q, MULTIPLIERS: motion.multipliers}), np.array([e.initial for e in problem.entries])
+
+    @one_thread
+    def once() -> None:
+        step(problem.linearise([states], theta), theta, problem.lower, problem.upper, problem.scale**-2, problem.scale)
+        problem.values([states], theta * (1.0 + 1e-9))
+
+    return once
+
+
+def coordinates_compared() -> list[Metric]:
+    """An iteration of a fit in `free` over one in `tree` coordinates."""
+    ratio = {n: best(iteration(n, "free")) / best(iteration(n, "tree")) for n in (2, 5)}
+    return [Metric(f"an iteration of a fit of {n} bodies: free over tree", x, "x", gate=4.0) for n, x in ratio.items()]
+
+
 def placements() -> list[Metric]:
     """Geometry as unknowns: a linearisation with 23 places of links and markers over one with a single mass."""
     places = [f"body.b{i}.position.{c}" for i in range(1, 8) for c in "xyz"] + ["site.m70.position.x", "site.m31.position.y"]
@@ -445,7 +481,7 @@ def main() -> int:
     parts = {
         "startup": startup,
         "compile": compile_ratios,
-        "evaluate": lambda: evaluations(unit) + placements(),
+        "evaluate": lambda: evaluations(unit) + placements() + coordinates_compared(),
         "simulate": lambda: simulate(unit),
         "spook": lambda: regularised(unit),
         "shadow": lambda: shadowed(unit),
