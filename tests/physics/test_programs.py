@@ -12,7 +12,7 @@ import calibody as cb
 from calibody.mechanics import compilation
 from calibody.mechanics.structure import Structure
 from calibody.solve import dense
-from calibody.steppers import step
+from calibody.steppers import spook_step, step
 
 
 def crank(length: float = 0.4, friction: float = 0.0, names: tuple[str, str] = ("rod", "slider"), kind: str = "slide") -> cb.Model:
@@ -92,16 +92,38 @@ def test_topology_is_what_is_not_a_number() -> None:
     assert len(set(topologies)) == len(topologies)
 
 
-def test_a_new_process_traces_nothing(tmp_path: Path) -> None:
+def chain(count: int) -> cb.Model:
+    bodies = [cb.Body(f"b{i}", f"b{i - 1}" if i else "world", mass=1.0, com=(0, 0, -0.1), inertia=(0.01,) * 3, position=(0, 0, -0.2)) for i in range(count)]
+    return cb.Model("chain", bodies, [cb.Joint(f"j{i}", f"b{i}", axis=(1, i, 0), friction=0.01) for i in range(count)])
+
+
+@pytest.mark.parametrize("arguments", ["coordinates='tree'", "coordinates='free'", "stepper='spook'"])
+def test_a_new_process_traces_nothing(arguments: str, tmp_path: Path) -> None:
+    """Also where the program calls LAPACK (48 rows in `free`)."""
     work = (
-        "import sys; sys.path.insert(0, {folder!r})\nfrom test_programs import *\ncount = []\nadvance = step.Program.advance\n"
-        "step.Program.advance = lambda self, *a: (count.append(1), advance(self, *a))[1]\n"
-        "print(len(count), cb.simulate(crank(), 0.1)['joint.turn.angle'][-1].hex(), len(count))"
+        "import sys; sys.path.insert(0, {folder!r})\nfrom test_programs import *\nfrom calibody.mechanics import compilation\ncount = []\n"
+        "made = compilation._compiled\ncompilation._compiled = lambda *a: (count.append(1), made(*a))[1]\n"
+        "print(cb.simulate(chain({count}), 0.02, {arguments})['joint.j0.angle'][-1].hex(), len(count))"
     )
-    command = [sys.executable, "-c", work.format(folder=str(Path(__file__).parent))]
+    command = [sys.executable, "-c", work.format(folder=str(Path(__file__).parent), arguments=arguments, count=2 if "spook" in arguments else 4)]
     runs = [subprocess.run(command, env={**os.environ, "CALIBODY_CACHE": str(tmp_path)}, capture_output=True, text=True, check=True) for _ in range(2)]
-    (_, first, once), (_, second, none) = (r.stdout.split() for r in runs)
+    (first, once), (second, none) = (r.stdout.split() for r in runs)
     assert first == second and (once, none) == ("1", "0")
+
+
+def test_spook_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For a topology and the set of joints that have friction and dampers."""
+    monkeypatch.setenv("CALIBODY_CACHE", str(tmp_path))
+    compilation.forget()
+    seen = []
+    advance = spook_step.Step.advance
+    monkeypatch.setattr(spook_step.Step, "advance", lambda self, *a: (seen.append(1), advance(self, *a))[1])
+    model = chain(1)
+    cb.simulate(model, 0.02, stepper="spook")
+    cb.simulate(model.replace({"joint.j0.friction": 0.3, "body.b0.mass": 2.0}), 0.03, 2e-3, stepper=cb.Spook(compliance=1e-6))
+    assert len(seen) == 1
+    cb.simulate(model.replace({"joint.j0.friction": 0.0}), 0.02, stepper="spook")
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("n", [1, 5, 23, dense.SMALL, dense.SMALL + 7])

@@ -24,6 +24,7 @@ tiles of fixed size (`solve_many`): a tile runs as many pivots as its worst prob
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -162,9 +163,9 @@ def complementary(M: Any, active: Any) -> Any:
     return jnp.where(active[None, :], -M, jnp.eye(M.shape[0]))
 
 
-def _finished(M: Any, q: Any, active: Any) -> tuple[Any, Any, Any, Any]:
+def _finished(M: Any, q: Any, active: Any, linear: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any, Any]:
     """z, w, residual and margin of the complementary solution of an active set."""
-    y = jnp.linalg.solve(complementary(M, active), q)
+    y = linear(complementary(M, active), q)
     z = jnp.where(active, jnp.maximum(y, 0.0), 0.0)
     w = M @ z + q
     residual = jnp.max(jnp.abs(jnp.minimum(z, w)), initial=0.0)
@@ -172,8 +173,8 @@ def _finished(M: Any, q: Any, active: Any) -> tuple[Any, Any, Any, Any]:
     return z, w, residual, jnp.min(jnp.maximum(z, w), initial=jnp.inf)
 
 
-def solve(M: Any, q: Any, guess: Any = None) -> Solution:
-    """One problem, inside a compiled program or a `vmap`. `guess` is an active set that is tried first (that of the step before)."""
+def solve(M: Any, q: Any, guess: Any = None, linear: Callable[[Any, Any], Any] = jnp.linalg.solve) -> Solution:
+    """One problem, inside a compiled program or a `vmap`. `guess` is an active set that is tried first (that of the step before); `linear` solves `A y = q`."""
     n = q.shape[0]
     if n == 0:
         return Solution(q, q, jnp.int32(SOLVED), jnp.zeros(0, bool), jnp.int32(0), jnp.inf)
@@ -184,9 +185,9 @@ def solve(M: Any, q: Any, guess: Any = None) -> Solution:
 
     def pivoted(_: Any) -> tuple:
         path = _lemke(scaled, right)
-        active = jnp.zeros(2 * n + 1, bool).at[path.basis].set(True)[n : 2 * n]
+        active = jnp.any(path.basis[None, :] == n + np.arange(n)[:, None], axis=1)
         status = jnp.where(path.status < 0, TOO_LONG, path.status)
-        return active, status.astype(jnp.int32), path.count, *_finished(scaled, right, active)
+        return active, status.astype(jnp.int32), path.count, *_finished(scaled, right, active, linear)
 
     def guessed(_: Any) -> tuple:
         return guess, jnp.int32(SOLVED), jnp.int32(0), *first
@@ -194,7 +195,7 @@ def solve(M: Any, q: Any, guess: Any = None) -> Solution:
     if guess is None:
         active, status, count, z, w, residual, margin = pivoted(None)
     else:
-        first = _finished(scaled, right, guess)
+        first = _finished(scaled, right, guess, linear)
         active, status, count, z, w, residual, margin = jax.lax.cond(first[2] <= RESIDUAL, guessed, pivoted, None)
     status = jnp.where((status == SOLVED) & ~(residual <= RESIDUAL), INACCURATE, status).astype(jnp.int32)
     good = status == SOLVED

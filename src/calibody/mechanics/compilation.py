@@ -35,6 +35,8 @@ if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):  # before
 
 import jax  # noqa: E402
 
+from calibody.solve.threads import one_thread  # noqa: E402
+
 ONE_PIECE: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 # Programs kept on disk; the oldest goes first. One is about a megabyte.
 MOST_FILES = 200
@@ -83,8 +85,13 @@ def program(function: Callable[..., Any], key: Hashable, arguments: tuple) -> Ca
         if found is None:
             found = _compiled(function, arguments)
             _write(file, found)
-        _programs[name] = found
+        _programs[name] = one_thread(_awaited(found)) if _calls_lapack(found) else found
     return _programs[name]
+
+
+def _awaited(compiled: Any) -> Callable[..., Any]:
+    """jax returns before a program has run; what must hold while it runs must hold until it has."""
+    return lambda *arguments: jax.block_until_ready(compiled(*arguments))
 
 
 def forget() -> None:
@@ -92,7 +99,11 @@ def forget() -> None:
     _programs.clear()
 
 
-def _compiled(function: Callable[..., Any], arguments: tuple) -> Callable[..., Any]:
+def _calls_lapack(compiled: Any) -> bool:
+    return "lapack" in compiled.as_text()
+
+
+def _compiled(function: Callable[..., Any], arguments: tuple) -> Any:
     """Truly compiled, past jax's own cache: what comes from there cannot be written to a file once more."""
 
     def program(*arguments: Any) -> Any:
@@ -139,7 +150,13 @@ def _file(name: tuple) -> Path:
     return cache_folder() / "programs" / hashlib.sha256(repr((name, _made_of())).encode()).hexdigest()
 
 
-def _read(file: Path) -> Callable[..., Any] | None:
+@lru_cache(maxsize=1)
+def _load_lapack() -> None:
+    """jax finds LAPACK when something that calls it is lowered; a program that is read was lowered elsewhere."""
+    jax.jit(jax.numpy.linalg.inv).lower(jax.numpy.eye(2))
+
+
+def _read(file: Path) -> Any:
     """The program in a file, if there is one and it is whole: the file begins with the digest of the rest."""
     from jax.experimental import serialize_executable
 
@@ -147,7 +164,10 @@ def _read(file: Path) -> Callable[..., Any] | None:
         content = file.read_bytes()
         if content[:32] != hashlib.sha256(content[32:]).digest():
             return None
-        return serialize_executable.deserialize_and_load(*pickle.loads(content[32:]))
+        found = serialize_executable.deserialize_and_load(*pickle.loads(content[32:]))
+        if _calls_lapack(found):
+            _load_lapack()
+        return found
     except Exception:  # whatever is wrong with a file of a cache, it can be made again
         return None
 

@@ -68,7 +68,7 @@ def factored(A: Any) -> Factors:
 
 
 def solved(factors: Factors, r: Any) -> Any:
-    """`A^-1 r` for a vector r."""
+    """`A^-1 r` for a vector or the columns of a matrix r."""
     if r.shape[0] > SMALL:
         return jax.scipy.linalg.lu_solve(tuple(factors), r, check_finite=False)
     return factors.array @ r[factors.order]

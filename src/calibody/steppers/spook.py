@@ -13,7 +13,10 @@ import numpy as np
 
 from calibody.complementarity import lcp
 from calibody.errors import SimulationError
+from calibody.mechanics import host
+from calibody.mechanics.compilation import jax
 from calibody.mechanics.kinematics import Geometry, poses
+from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
 from calibody.model import Model
 from calibody.steppers import spook_inverse, spook_step
@@ -21,7 +24,7 @@ from calibody.steppers.base import AbstractStepper, Start, Trajectory
 from calibody.steppers.motion import Motion
 from calibody.steppers.spook_inverse import Forces
 from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
-from calibody.steppers.step import PIECE, piece
+from calibody.steppers.step import PIECE, axes_of, piece
 from calibody.steppers.variational import Variational
 
 
@@ -74,41 +77,40 @@ class Spook(AbstractStepper):
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         rows = Rows.of(structure, numbers)
         values = self.values(rows, numbers, structure.model)
-        compiled = spook_step.compiled(rows)
         n = applied.shape[1]
         v = velocities(structure, numbers, values, start)
-        axes = compiled.pieces(values, start.q, v, start.s, np.zeros(len(control)), np.zeros(len(applied))).axes
-        state = spook_step.State(start.q, v, start.s, np.asarray(axes) @ v, np.zeros(rows.complementary, dtype=bool))
+        state = spook_step.State(start.q, v, start.s, axis_rates(structure, numbers, start), np.zeros(rows.complementary, dtype=bool))
+        advance = spook_step.compiled(rows, values, state, len(control))
         nodes, forces = [start.q[None]], []
         pivots, failure = 0, None
         for first in range(0, n, PIECE):
             count = min(PIECE, n - first)
             u, f = piece(control, first), piece(applied, first)
-            done, state, q, multipliers, status, used = compiled.advance(values, state, u, f, np.int32(count), h)
+            done, state, q, multipliers, status, used = advance(values, state, u, f, np.int32(count), np.float64(h))
             done, status = int(done), int(status)
             nodes.append(np.asarray(q)[:done])
             forces.append(np.asarray(multipliers)[:done])
             pivots += int(used)
             if status != spook_step.CONVERGED:
-                failure = self._why(compiled, values, state, u[:, done], f[:, done], status, (first + done) * h, h)
+                failure = self._why(spook_step.Step(rows), values, state, u[:, done], f[:, done], status, (first + done) * h, h)
                 break
         lam = np.concatenate(forces).T
         last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
         return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), pivots, np.ones(structure.nc, dtype=bool), failure)
 
     def _why(
-        self, compiled: spook_step.Compiled, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float
+        self, step: spook_step.Step, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float
     ) -> str:
-        rows = compiled.step.rows
+        rows = step.rows
         fastest = _fastest(rows.structure, np.asarray(state.v))
         springs = "; springs are explicit here and need h < 2 sqrt(mass/stiffness)" if _has_springs(rows.structure) else ""
         if status == spook_step.TURNED:
             return f"At t = {time:.6g} s {fastest} turns by more than 1 rad in one step of {h:g} s; try a step of {h / 4:g} s{springs}."
         if status == spook_step.NOT_FINITE:
             return f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; try a step of {h / 4:g} s{springs}."
-        problem = compiled.problem(values, compiled.pieces(values, state.q, state.v, state.s, u, applied), state, h)
-        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.b)[rows.free :]))]
-        why = lcp.SENTENCES[int(compiled.solve(problem, state.active).status)].split(":")[0].rstrip(".")
+        problem = jax.jit(lambda: step.problem(values, step.pieces(values, state.q, state.v, state.s, u, applied), state, h))()
+        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.q)))]
+        why = lcp.SENTENCES[int(jax.jit(step.solve)(problem, state.active).status)].split(":")[0].rstrip(".")
         return f"At t = {time:.6g} s the dry friction of joint.{joint} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
 
     def inverse_dynamics(self, motion: Motion) -> Forces:
@@ -128,6 +130,14 @@ class Spook(AbstractStepper):
         unexplained = np.asarray(wrench).T.reshape(len(units), 6, -1)
         owners = tuple(d.joint for d in rows.dry for _ in d.axes)
         return Forces(unexplained, np.asarray(reactions).T, np.asarray(friction).T, tuple(structure.units[i].body.name for i in units), owners)
+
+
+def axis_rates(structure: Structure, numbers: Numbers, start: Start) -> np.ndarray:
+    """(axis rows,) rates of the scalar coordinates, then of the balls in the child's axes, at a start."""
+    f = host.configuration(structure, numbers, start.q).frames
+    _, acts, turns = axes_of(structure, f)
+    children = f.H[:, :3, plan_of(structure).ball_links[:, 1], 0]
+    return np.concatenate([acts @ start.v, np.einsum("iak,kij,j->ka", children, turns, start.v).ravel()])
 
 
 def velocities(structure: Structure, numbers: Numbers, values: Values, start: Start) -> np.ndarray:

@@ -77,6 +77,11 @@ class Rows:
         return cls(structure, np.flatnonzero(damping), np.flatnonzero(armature), tuple(dry))
 
     @cached_property
+    def topology(self) -> tuple:
+        """All that the indices depend on, without numbers and names."""
+        return (self.structure.topology, tuple(self.viscous.tolist()), tuple(self.shaft.tolist()), tuple((d.axes, d.rows) for d in self.dry))
+
+    @cached_property
     def hinge(self) -> np.ndarray:
         """(axis rows,) True for the coordinates of hinges."""
         balls = 3 * len(self.structure.ball_coordinates)

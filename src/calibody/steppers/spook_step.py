@@ -13,8 +13,9 @@ are impulses). With `v0 = v + h M^-1 (f + f_gyro)` and `v+ = v0 + M^-1 (A' lam_A
     [A M^-1 A' + S_A    A M^-1 B'      ] [lam_A]   [A v0 - a]   [0  ]
     [B M^-1 A'          B M^-1 B' + S_B] [lam_B] + [B v0 + b] = [w_B]
 
-whose free block is symmetric positive definite: block LDL', then Lemke's method (`complementarity`). The active set of the step before is
-tried first, and is nearly always right.
+whose free block is regular. It is eliminated first (`solve/dense.py`); then Lemke's method (`complementarity`). Rows of B come in pairs of opposite signs, so
+the elimination has half as many right-hand sides: D, one of each pair, `W = D M^-1 D' - D M^-1 A' (A M^-1 A' + S_A)^-1 A M^-1 D'`. The active set of the step
+before is tried first, and is nearly always right.
 
 All forces but constraints, dampers, shafts and friction are explicit: springs and bushings at the old positions and rates. They are stable for
 `h < 2 sqrt(m/k)` only.
@@ -33,13 +34,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.complementarity import lcp, mlcp
+from calibody.complementarity import lcp
+from calibody.mechanics.compilation import program
 from calibody.mechanics.elements import law
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import LAW, Structure
+from calibody.solve.dense import Factors, factored, put_at, solved
 from calibody.spatial import algebra as al
 from calibody.steppers.spook_rows import Rows, Values, force_limited, moving
-from calibody.steppers.step import PIECE, Node, Program
+from calibody.steppers.step import PIECE, Node, Program, column
 
 CONVERGED, NO_SOLUTION, NOT_FINITE, TURNED = 0, 1, 2, 3
 
@@ -59,15 +62,20 @@ class State(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The mixed problem of one step, and what turns its solution into a velocity."""
+    """The mixed problem of one step, its free multipliers eliminated, and what turns its solution into a velocity."""
 
+    M: Any
+    """(complementary, complementary), of `w = M z + q`."""
+    q: Any
     S: Any
+    """(free, free) and (free, D): the rows of the free multipliers, `S lam_A + S_D lam_D + b = 0`."""
+    S_D: Any
     b: Any
+    factors: Factors
+    """Of S."""
     v0: Any
-    J: Any
-    """(rows, nv): A, then the load and slip rows of B (limit rows move nothing)."""
     MJ: Any
-    """`J M^-1`."""
+    """`J M^-1` of A and D."""
 
 
 class Pieces(NamedTuple):
@@ -153,7 +161,7 @@ class Step:
         if len(plan.actuator_coordinate):
             c = plan.actuator_coordinate
             t, *_ = law.drive(s[c], jnp.where(force_limited(values.base), rate[c], 0.0), u, tuple(values.base.actuator))
-            scalars = scalars.at[c].add(t)
+            scalars = scalars + t @ (c[:, None] == np.arange(len(plan.coordinate_dof))).astype(float)
         balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
         return jnp.concatenate([scalars, applied[balls]])
 
@@ -221,24 +229,34 @@ class Step:
         A, K, Ka = self.free_rows(values, p, v, state.rate, h)
         S_A, a = 1.0 / K, Ka / K
         v0 = v + h * self.over_mass(values, p.R, p.force[None])[0]
+        G, g, N = p.node.G[r.loaded], p.node.g[r.loaded], p.axes[r.axes]
+        D = jnp.concatenate([G, N])
+        MJ = self.over_mass(values, p.R, jnp.concatenate([A, D]))
+        MA, MD = MJ[: r.free], MJ[r.free :]
+        S, S_D, b = A @ MA.T + jnp.diag(S_A), A @ MD.T, A @ v0 - a
+        factors = factored(S)
         if not r.dry:
-            MJ = self.over_mass(values, p.R, A)
-            return Problem(A @ MJ.T + jnp.diag(S_A), A @ v0 - a, v0, A, MJ)
-        Y, S = values.regularisation(h)
-        G, g, Y, S = p.node.G[r.loaded], p.node.g[r.loaded], Y[r.loaded], S[r.loaded]
-        N = p.axes[r.axes]
-        J = jnp.concatenate([A, G, -G, N, -N])
-        MJ = self.over_mass(values, p.R, J)
-        diagonal = jnp.concatenate([S_A, S, S, values.slip, values.slip])
-        limit, mu = self.limits(values, p, v, h)
+            return Problem(jnp.zeros((0, 0)), jnp.zeros(0), S, S_D, b, factors, v0, MJ)
+        X = solved(factors, jnp.concatenate([S_D, b[:, None]], axis=1))
+        W, rest = D @ MD.T - S_D.T @ X[:, :-1], D @ v0 - S_D.T @ X[:, -1]
+        Y, S_G = values.regularisation(h)
+        Y, S_G = Y[r.loaded], S_G[r.loaded]
         known = Y * (4.0 / h * g - G @ v)
-        b = jnp.concatenate([-a, known, -known, jnp.zeros(2 * len(r.axes))])
+        limit, mu = self.limits(values, p, v, h)
         E, U = self._couplings(values, mu)
-        nothing = jnp.zeros((r.free, len(r.dry)))
-        E = jnp.concatenate([nothing, jnp.zeros((2 * len(r.loaded), len(r.dry))), E])
-        U = jnp.concatenate([nothing.T, U, -E[r.free + 2 * len(r.loaded) :].T], axis=1)
-        S_all = jnp.block([[J @ MJ.T + jnp.diag(diagonal), E], [U, jnp.diag(values.limit_slope)]])
-        return Problem(S_all, jnp.concatenate([J @ v0 + b, limit]), v0, J, MJ)
+        nothing = jnp.zeros((2 * len(r.loaded), len(r.dry)))
+        own, sign = self.pairs
+        upper = W[own[:, None], own[None, :]] * (sign[:, None] * sign[None, :]) + jnp.diag(jnp.concatenate([S_G, S_G, values.slip, values.slip]))
+        M = jnp.block([[upper, jnp.concatenate([nothing, E])], [jnp.concatenate([U, -E.T], axis=1), jnp.diag(values.limit_slope)]])
+        q = jnp.concatenate([sign * rest[own] + jnp.concatenate([known, -known, jnp.zeros(2 * len(r.axes))]), limit])
+        return Problem(M, q, S, S_D, b, factors, v0, MJ)
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row of D and sign of the complementary rows before the limits: loads (+, -), slips (+, -)."""
+        loads, slips = len(self.rows.loaded), len(self.rows.axes)
+        of_loads, of_slips = np.arange(loads), loads + np.arange(slips)
+        return np.concatenate([of_loads, of_loads, of_slips, of_slips]), np.repeat([1.0, -1.0, 1.0, -1.0], [loads, loads, slips, slips])
 
     def _couplings(self, values: Values, mu: Any) -> tuple[Any, Any]:
         """E (slip rows, dry joints) and U (dry joints, load rows)."""
@@ -249,30 +267,37 @@ class Step:
         return jnp.asarray(np.concatenate([ones, ones])), jnp.concatenate([U, U], axis=1)
 
     def solve(self, problem: Problem, guess: Any) -> lcp.Solution:
-        return mlcp.solve_symmetric(problem.S, problem.b, self.rows.free, guess=guess)
+        return lcp.solve(problem.M, problem.q, guess, lambda A, b: solved(factored(A), b))
+
+    def multipliers(self, problem: Problem, z: Any) -> Any:
+        """(A and D rows,) impulses, for a solution z of the complementary problem."""
+        loads, slips = len(self.rows.loaded), len(self.rows.axes)
+        z_D = jnp.concatenate([z[:loads] - z[loads : 2 * loads], z[2 * loads : 2 * loads + slips] - z[2 * loads + slips : 2 * (loads + slips)]])
+        right = -(problem.b + problem.S_D @ z_D)
+        z_A = solved(problem.factors, right)
+        z_A = z_A + solved(problem.factors, right - problem.S @ z_A)  # what an inverse loses where rows nearly depend on each other
+        return jnp.concatenate([z_A, z_D])
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any) -> tuple[State, Any, Any, Any]:
         """The next state, the constraint forces (nc,), a status and the pivots."""
-        r = self.rows
         p = self.pieces(values, state.q, state.v, state.s, u, applied)
         problem = self.problem(values, p, state, h)
-        solution = self.solve(problem, state.active if r.dry else None)
-        moves = problem.J.shape[0]
-        v = problem.v0 + problem.MJ.T @ solution.z[:moves]
+        solution = self.solve(problem, state.active if self.rows.dry else None)
+        lam = self.multipliers(problem, solution.z)
+        v = problem.v0 + problem.MJ.T @ lam
         q = self.moved(values, p, v, h)
         turn = h * jnp.sqrt(jnp.max(jnp.sum(v.reshape(-1, 6)[:, 3:] ** 2, axis=1)))
-        finite = jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(problem.S))
+        finite = jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(problem.S)) & jnp.all(jnp.isfinite(problem.M))
         status = jnp.where(finite, jnp.where(solution.status == lcp.SOLVED, jnp.where(turn < 1.0, CONVERGED, TURNED), NO_SOLUTION), NOT_FINITE).astype(
             jnp.int32
         )
-        return State(q, v, p.node.s, p.axes @ v, solution.active[r.free :]), self.reactions(solution.z) / h, status, solution.pivots
+        return State(q, v, p.node.s, p.axes @ v, solution.active), self.reactions(lam) / h, status, solution.pivots
 
-    def reactions(self, z: Any) -> Any:
-        """(nc,) impulses of the constraint rows."""
+    def reactions(self, lam: Any) -> Any:
+        """(nc,) impulses of the constraint rows, from those of A and D."""
         r = self.rows
-        count, first = len(r.loaded), r.free
-        lam = jnp.zeros(self.structure.nc).at[r.holonomic].set(z[: len(r.holonomic)])
-        return lam.at[r.loaded].set(z[first : first + count] - z[first + count : first + 2 * count])
+        both = jnp.concatenate([lam[: len(r.holonomic)], lam[r.free : r.free + len(r.loaded)]])
+        return both[np.argsort(np.concatenate([r.holonomic, r.loaded]))]
 
     def moved(self, values: Values, p: Pieces, v: Any, h: Any) -> Any:
         """The coordinates after the step: centres moved, bodies turned, origins put back."""
@@ -283,8 +308,7 @@ class Step:
         e = al.quaternion_normalised(al.quaternion_product(turn, e))  # type: ignore[arg-type]
         x = self.centres(values, p.node.H) + h * split[:, :3].T
         o = x - jnp.stack(al.matvec(al.quaternion_matrix(e), tuple(values.com)))
-        places = np.concatenate([starts + k for k in range(7)])
-        return p.node.q.at[places].set(jnp.concatenate([*o, *e]))
+        return jnp.concatenate([*o, *e])[np.argsort(np.concatenate([starts + k for k in range(7)]))]
 
     # -- many steps --------------------------------------------------------------------------------------------------------------
 
@@ -297,24 +321,17 @@ class Step:
 
         def body(carry: tuple) -> tuple:
             i, state, q, multipliers, _, pivots = carry
-            new, forces, status, used = self.step(values, state, control[:, i], applied[:, i], h)
+            new, forces, status, used = self.step(values, state, column(control, i), column(applied, i), h)
             good = status == CONVERGED
             state = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
-            return i + jnp.where(good, 1, 0), state, q.at[i].set(state.q), multipliers.at[i].set(forces), status, pivots + used
+            q, multipliers = put_at(q, state.q[None], (i, 0)), put_at(multipliers, forces[None], (i, 0))
+            return i + good.astype(jnp.int32), state, q, multipliers, status, pivots + used
 
         zero = jnp.zeros((), jnp.int32)
         return jax.lax.while_loop(unfinished, body, (zero, state, jnp.zeros((PIECE, s.nq)), jnp.zeros((PIECE, s.nc)), zero, zero))
 
 
-@dataclass(frozen=True)
-class Compiled:
-    step: Step
-    advance: Callable
-    pieces: Callable
-    problem: Callable
-    solve: Callable
-
-
-def compiled(rows: Rows) -> Compiled:
-    step = Step(rows)
-    return Compiled(step, jax.jit(step.advance), jax.jit(step.pieces), jax.jit(step.problem), jax.jit(step.solve))
+def compiled(rows: Rows, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
+    """`Step.advance` of these rows, compiled: for a topology, and for which of its joints have dampers, shafts and dry friction."""
+    control, applied = np.zeros((actuators, PIECE)), np.zeros((rows.structure.tree_nv, PIECE))
+    return program(Step(rows).advance, ("spook", rows.topology), (values, state, control, applied, np.int32(0), np.float64(0.0)))

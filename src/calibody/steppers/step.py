@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from calibody.mechanics.assembly import Frames
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
@@ -434,31 +435,34 @@ def column(array: Any, i: Any) -> Any:
     return slice_at(array, (0, i), (array.shape[0], 1))[:, 0]
 
 
+def axes_of(structure: Structure, f: Frames) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At the first of the nodes, on the host: gradients Z of the scalar coordinates and what forces on them act through, A, (coordinates, nv) each; and the
+    relative turns of balls in world axes (balls, 3, nv)."""
+    plan, T = plan_of(structure), f.T[:, :, 0]
+    count = len(structure.scalar_coordinates)
+    Z, A, turns = np.zeros((count, structure.nv)), np.zeros((count, structure.nv)), np.zeros((len(plan.ball_links), 3, structure.nv))
+    for link, sign in ((1, 1.0), (0, -1.0)):
+        for k, links in enumerate(plan.ball_links):
+            dofs = structure.dofs_above[links[link]]
+            turns[k][:, dofs] += sign * T[:3, dofs]
+        for c, links in enumerate(plan.coordinate_links if structure.coordinates != TREE else ()):
+            dofs = structure.dofs_above[links[link]]
+            Z[c, dofs] += sign * f.gradient[:, c, 0] @ T[:, dofs]
+            A[c, dofs] += sign * f.acts[:, c, 0] @ T[:, dofs]
+    if structure.coordinates == TREE:
+        Z[np.arange(count), plan.coordinate_dof] = A[np.arange(count), plan.coordinate_dof] = 1.0
+    return Z, A, turns
+
+
 def first_state(structure: Structure, numbers: Numbers, at: Configuration, start: Start, h: float) -> State:
     """The state at a known start, on the host: `p_0 = M v_0` (bodies and armatures), and a straight extrapolation as first guess."""
-    s, plan, f = structure, plan_of(structure), at.frames
-    T, count = f.T[:, :, 0], len(s.scalar_coordinates)
-    Z, A = np.zeros((count, s.nv)), np.zeros((count, s.nv))
-    M = at.M
-    if s.coordinates == TREE:
-        Z[np.arange(count), plan.coordinate_dof] = 1.0
-        A = Z
-    else:
-        for c, (parent, child) in enumerate(plan.coordinate_links):
-            for link, sign in ((child, 1.0), (parent, -1.0)):
-                dofs = s.dofs_above[link]
-                Z[c, dofs] += sign * f.gradient[:, c, 0] @ T[:, dofs]
-                A[c, dofs] += sign * f.acts[:, c, 0] @ T[:, dofs]
-        M = M + A.T @ (numbers.law[LAW.index("armature")][:, None] * Z)
-        for k, (parent, child) in enumerate(plan.ball_links):
-            Y = np.zeros((3, s.nv))  # the relative turn; its length is the same in any axes
-            for link, sign in ((child, 1.0), (parent, -1.0)):
-                dofs = s.dofs_above[link]
-                Y[:, dofs] += sign * T[:3, dofs]
-            M = M + numbers.ball_law[3, k] * Y.T @ Y
-    node = Node(start.q, f.H[..., 0], T, start.s, Z, A, at.g, at.G, at.C)
+    f, M = at.frames, at.M
+    Z, A, turns = axes_of(structure, f)
+    if structure.coordinates != TREE:
+        M = M + A.T @ (numbers.law[LAW.index("armature")][:, None] * Z) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
+    node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C)
     d = h * start.v
-    return State(node, M @ start.v, at.g, d, d, d, np.zeros(s.nc), np.ones(()))
+    return State(node, M @ start.v, at.g, d, d, d, np.zeros(structure.nc), np.ones(()))
 
 
 def compiled(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
