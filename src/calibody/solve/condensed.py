@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +206,15 @@ class Pattern:
         self.flat = column * (3 * self.half + 1) + 2 * self.half + row - column
         """Of the entries in LAPACK's band, whose columns follow each other in memory."""
 
+    @cached_property
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The entries row by row of the reordered matrix: which they are, where each row starts (and the last ends), and their columns."""
+        place = np.empty(self.size, dtype=np.int64)
+        place[self.order] = np.arange(self.size)
+        row, column = place[self.row], place[self.column]
+        entries = np.lexsort((column, row))
+        return entries, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.size))]), column[entries]
+
     def equilibration(self, P: np.ndarray, C: np.ndarray) -> np.ndarray:
         """Diagonal scaling that brings the largest entry of every row and column of K near one ([ruiz2001], three rounds)."""
         P, C = np.abs(P), np.abs(C)
@@ -270,7 +280,8 @@ class _Band:
         self.half, self.order = pattern.half, pattern.order
         self.panels: _Panels | None = None
         if self.half >= NARROW and columns >= MANY:
-            self.panels = _Panels(sp.csr_matrix((values, (pattern.row, pattern.column)), shape=(n, n)), self.order, self.half)
+            entries, starts, columns_of = pattern.by_row
+            self.panels = _Panels(starts, columns_of, values[entries], self.half)
             self.factored = self.panels.factored
             return
         band = np.zeros(n * (3 * self.half + 1))
@@ -305,11 +316,11 @@ class _Panels:
     time; here all right-hand sides go through matrix products (ten times faster for a seven-joint arm with 84 parameters).
     """
 
-    def __init__(self, K: Sparse, order: np.ndarray, half: int) -> None:
+    def __init__(self, starts: np.ndarray, columns: np.ndarray, values: np.ndarray, half: int) -> None:
+        """The matrix row by row: where each row starts, and its entries."""
         from scipy.linalg import lapack
 
-        n, width = K.shape[0], max(PANEL, half)
-        ordered = K[order][:, order].tocsr()
+        n, width = len(starts) - 1, max(PANEL, half)
         self.parts: list[tuple[int, int, int, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self.log_determinant, self.factored = 0.0, False
         carried, first = np.zeros((0, 0)), 0  # rows already touched, from column `first` on
@@ -319,9 +330,9 @@ class _Panels:
             r1, end = min(c1 + half, n), min(c1 + 2 * half, n)
             A = np.zeros((r1 - first, end - first), order="F")
             A[: carried.shape[0], : carried.shape[1]] = carried
-            a, b = ordered.indptr[done], ordered.indptr[r1]
-            rows = np.repeat(np.arange(done, r1), np.diff(ordered.indptr[done : r1 + 1])) - first
-            A[rows, ordered.indices[a:b] - first] = ordered.data[a:b]
+            a, b = starts[done], starts[r1]
+            rows = np.repeat(np.arange(done, r1), np.diff(starts[done : r1 + 1])) - first
+            A[rows, columns[a:b] - first] = values[a:b]
             done, m = r1, c1 - first
             lu, pivots, info = lapack.dgetrf(A[:, :m])  # pyright: ignore[reportAttributeAccessIssue]
             if info != 0:
