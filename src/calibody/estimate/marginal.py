@@ -13,9 +13,8 @@ unknowns (q_2, q_3, ..., multipliers), `|det K| = det(C_b)^2 det H`; C_b is bloc
 
 With rigid constraints at the first two nodes, `det(G G')` of both takes care of directions in which they cannot move.
 
-Three uses. `slope`: the derivative of the volume with respect to theta, the motion following along its linear response; a term `slope'theta`
-added to the cost makes the Gauss-Newton solution stationary for L (iterated, as the slope depends on theta). `numbers`: how many effective
-observations of each noise there are; for the process noise of a joint with K_zz^-1 the posterior covariance of z,
+L is what fits with process noise are about (`likelihood.py`). `slope`: the derivative of the volume with respect to theta, the motion following along its linear
+response. Where only the noise of channels has to be found, without process noise, `update` does: with the number of effective observations of each noise; for the process noise of a joint with K_zz^-1 the posterior covariance of z,
 
     dL/d log sd = -sum z^2 + n,    n = d volume/d log sd        and for a channel       dL/d log sd = -sum res^2/sd^2 + N - n
 
@@ -31,11 +30,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
-from calibody.estimate.layout import PROCESS, START, States
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, PROCESS, START, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
-from calibody.mechanics.point import Evaluation
-from calibody.solve.condensed import Step
+from calibody.solve.condensed import Linearisation, Sparse, Step
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
@@ -58,58 +56,71 @@ def log_likelihood(problem: Problem, x: Sequence[States], theta: np.ndarray, log
 
 def volume(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
     """1/2 log |det H| of all runs, which have no states in common."""
-    out = 0.0
-    for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):
-        found = problem.linearised(r, motion, theta, parameters=False)
-        dependent = _general(run, found.part.Cx[:, run.layout.open], found.evaluation) if len(run.ringing) or run.starts else _nodes(run, found.evaluation)
-        out += 0.5 * found.part.factor().log_determinant - dependent
+    lin = problem.linearise(x, theta, parameters=False)
+    return 0.5 * lin.factor().log_determinant - dependent(problem, lin)
+
+
+def dependent(problem: Problem, lin: Linearisation) -> float:
+    """log |det C_b| of all runs at a linearisation."""
+    out, row, column = 0.0, 0, 0
+    for run in problem.runs:
+        rows, size = run.layout.rows, run.layout.size
+        own = lin.Cx if len(problem.runs) == 1 else lin.Cx[row : row + rows, column : column + size]
+        out += _general(run, own) if len(run.ringing) or run.starts else _nodes(run, own)
+        row, column = row + rows, column + size
     return out
 
 
-def _log_determinant(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
-    """log |det K| of all runs."""
-    return sum(problem.linearised(r, motion, theta, parameters=False).part.factor().log_determinant for r, motion in enumerate(x))
-
-
-def _nodes(run: Run, result: Evaluation) -> float:
-    """log |det C_b|, node by node; rigid constraints or none."""
+def _nodes(run: Run, equations: Sparse) -> float:
+    """Node by node; rigid constraints or none."""
     nv, kept = run.structure.nv, run.kept
-    assert result.plus is not None
+    nodes, forces = run.layout.place[NODES], run.layout.place[MULTIPLIERS]
+    entries = equations.tocoo()
+    row, column, value = entries.row, entries.col, entries.data
+    node, balance = row // nv, row < run.layout.row_place[BALANCE].stop
     blocks = np.zeros((run.inner, nv + kept, nv + kept))
-    blocks[:, result.rows, result.columns] = result.plus.T / run.h
+    ahead = balance & (column < nodes.stop) & (column // nv == node + 2)
+    blocks[node[ahead], row[ahead] % nv, column[ahead] % nv] = value[ahead]
     if not kept:
         return float(np.linalg.slogdet(blocks)[1].sum())
-    G = _gradients(run, result)
-    blocks[:, :nv, nv:] = -G[1:-1].swapaxes(1, 2)
+    held = balance & (column >= forces.start) & (column < forces.stop)
+    blocks[node[held], row[held] % nv, nv + (column[held] - forces.start) % kept] = value[held]
+    G = _gradients(run, equations)
     blocks[:, nv:, :nv] = G[2:]
     starts = G[:2] @ G[:2].swapaxes(1, 2)
     return float(np.linalg.slogdet(blocks)[1].sum() + 0.5 * np.linalg.slogdet(starts)[1].sum())
 
 
-def _gradients(run: Run, result: Evaluation) -> np.ndarray:
-    """(K, kept, nv)"""
-    G = np.zeros((run.K, run.structure.nc, run.structure.nv))
-    if not run.structure.nc:
-        return G
-    assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
-    G[:, result.gradient_rows, result.gradient_columns] = result.gradient.T
-    return G[:, run.active]
+def _gradients(run: Run, equations: Sparse) -> np.ndarray:
+    """(K, kept, nv): the constraints' rows of every node by that node."""
+    nv = run.structure.nv
+    entries = equations[run.layout.row_place[CONSTRAINTS], run.layout.place[NODES]].tocoo()
+    G = np.zeros((run.K, run.kept, nv))
+    node = entries.row % run.K
+    own = entries.col // nv == node
+    G[node[own], entries.row[own] // run.K, entries.col[own] % nv] = entries.data[own]
+    return G
 
 
-def _general(run: Run, equations: sp.csr_matrix, result: Evaluation) -> float:
-    """log |det C_b| with compliant constraints, whose ends are not triangular, or a start that is known: the equations and a basis of the first two nodes'
+def _general(run: Run, equations: Sparse) -> float:
+    """With compliant constraints, whose ends are not triangular, or a start that is known: the equations and a basis of the first two nodes'
     freedom, in which a known coordinate does not move the first and a known rate not the second."""
     from scipy.sparse.linalg import splu
 
     nv, rows, size = run.structure.nv, [], len(run.layout.open)
     known = equations[run.layout.row_place[START]].toarray()
     late = np.array([observe.is_rate(d.channel) for d in run.starts], dtype=bool)
-    for k, (own, G) in enumerate(zip((known[~late], known[late]), _gradients(run, result)[:2], strict=True)):
+    for k, (own, G) in enumerate(zip((known[~late], known[late]), _gradients(run, equations)[:2], strict=True)):
         held = np.vstack([G, own[:, k * nv : (k + 1) * nv]])
         basis = np.linalg.svd(held)[2][len(held) :]
         rows.append(sp.hstack([sp.csr_matrix((len(basis), k * nv)), basis, sp.csr_matrix((len(basis), size - (k + 1) * nv))]))
-    lu = splu(sp.vstack([equations, *rows], format="csc"))
+    lu = splu(sp.vstack([equations[:, run.layout.open], *rows], format="csc"))
     return float(np.log(np.abs(lu.U.diagonal())).sum())
+
+
+def _log_determinant(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
+    """log |det K| of all runs."""
+    return sum(problem.linearised(r, motion, theta, parameters=False).part.factor().log_determinant for r, motion in enumerate(x))
 
 
 def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step, which: Sequence[int] | None = None) -> np.ndarray:
@@ -134,6 +145,12 @@ class Hyper:
 
     process: bool
     name: str
+    lower: float = -np.inf
+    """Least log sd: of a channel's as stated."""
+
+    def covers(self, run: Run, channel: str) -> bool:
+        """Whether it is the noise of that channel of a run."""
+        return not self.process and channel == self.name and channel in run.noise.missing
 
     def log_sd(self, problem: Problem) -> float:
         """log sd: of a channel; of a process noise half the log of its density."""
@@ -149,6 +166,33 @@ class Hyper:
         if self.process:
             return replace(noise, density={**noise.density, self.name: noise.density[self.name] * factor**2})
         return replace(noise, measured={**noise.measured, self.name: noise.measured[self.name] * factor}) if self.name in noise.missing else noise
+
+
+def resized(problem: Problem, hypers: Sequence[Hyper], sizes: np.ndarray) -> Problem:
+    """The problem with these log sds."""
+    for hyper, size in zip(hypers, sizes, strict=True):
+        change = float(size) - hyper.log_sd(problem)
+        if change:
+            problem = hyper.scaled(problem, float(np.exp(change)))
+    return problem
+
+
+def scaled_by(problem: Problem, hyper: Hyper, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the `count` rows of F a noise size scales, and of a force the states that those are."""
+    row, column = count - sum(run.samples + run.layout.priors for run in problem.runs), 0
+    rows, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for run in problem.runs:
+        for d in run.data:
+            if hyper.covers(run, d.channel.path):
+                rows.append(np.arange(row, row + len(d.y)))
+            row += len(d.y)
+        if hyper.process:
+            held = run.layout.prior_matrix.indices
+            mine = np.sort(np.concatenate([run.layout.member(PROCESS, k) for k, (joint, _) in enumerate(run.disturbed) if joint == hyper.name]))
+            rows.append(row + np.flatnonzero(np.isin(held, mine)))
+            columns.append(column + mine)
+        row, column = row + run.layout.priors, column + run.layout.size
+    return np.concatenate(rows), np.concatenate(columns)
 
 
 Past = Mapping[Hyper, tuple[float, float]]
@@ -209,7 +253,7 @@ def _squares(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hy
             squares, count = squares + float((z**2).sum()), count + z.size
             continue
         for d, prediction in problem.fitted(r, motion, theta):
-            if d.channel.path == hyper.name and hyper.name in run.noise.missing:
+            if hyper.covers(run, d.channel.path):
                 deviation = (prediction - d.y) * run.weight(d)
                 squares, count = squares + float(deviation @ deviation), count + len(d.y)
     return squares, count

@@ -1,7 +1,7 @@
 """Transcription, one mesh after the other: how the motion, the parameters and the noise are found on each, and what it amounts to.
 
-The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages if need be; where
-noise has to be found or integrated out, that in turns with Gauss-Newton (`marginal.py`); the mesh halved while the parameters still move by
+The recipe: a first motion from the observations alone (`start.py`); Gauss-Newton on the coarsest mesh, dry friction sharpened in stages if need be, and where the noise of
+channels has to be found, that in turns with Gauss-Newton (`marginal.py`); with unmodelled forces instead of both the maximum of the marginal likelihood (`likelihood.py`); the mesh halved while the parameters still move by
 more than a fraction of their standard deviation; error bars and what they cannot tell (`uncertainty.py`).
 """
 
@@ -16,8 +16,11 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal, noise, robust as robust_loss
+from calibody.estimate.beginning import best_start
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
+from calibody.estimate.likelihood import Likelihood, Spot
+from calibody.estimate.maximise import maximise
 from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
@@ -32,7 +35,6 @@ from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
-from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
@@ -57,6 +59,8 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
+LARGER = 1.2
+"""Noise found over noise stated from which that is said."""
 LOOSE = 0.3
 """First guess of the process noise, in units of the forces that the first motion lacks."""
 
@@ -83,8 +87,8 @@ def transcribe(
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)
     density, auto = noise.process_noise(model, process_noise, period)
-    found_noise, given, missing = noise.noises(recordings, density)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, noise.hypers(density, auto, missing), robust, report)
+    found_noise, given, hypers = noise.noises(recordings, density, auto)
+    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report)
     base = first_step(recordings, found_noise) if h is None else h
     levels: list[Level] = []
     theta = theta_of(unknowns, start or {})
@@ -177,8 +181,9 @@ class Meshes:
         else:
             problem, x = self._finer(coarse, problem, theta)
         rates = self.rms_rates(problem, x, theta)
-        noisy = any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper))
-        rough = noisy or bool(self.hypers) or self.robust
+        if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
+            return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
+        rough = bool(self.hypers) or self.robust
         self.coarsest = max(h, self.coarsest)
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
         sharper = self.friction and coarse is not None and not self.blunt
@@ -202,8 +207,8 @@ class Meshes:
             solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
-        if noisy or self.hypers:
-            problem, solution = self._turns(problem, solution, noisy)
+        if self.hypers:
+            problem, solution = self._turns(problem, solution)
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
         return Level(problem, solution, self.given)
@@ -222,19 +227,33 @@ class Meshes:
         assert deltas is not None
         return deltas
 
-    def _turns(self, problem: Problem, solution: Solution, noisy: bool) -> tuple[Problem, Solution]:
-        """Motion and parameters, then the noise and the slope of the likelihood's volume, until neither changes."""
+    def _likely(self, problem: Problem, x: Sequence[States], theta: np.ndarray, coarse: Level | None) -> Level:
+        """With unmodelled forces: the maximum of the marginal likelihood (`likelihood.py`)."""
+        x = [replace(states, sides=None) for states in x]  # friction has no pieces here
+        function = Likelihood(problem, self.hypers)
+        spot = best_start(function, x, theta) if coarse is None else function.at(x, theta, function.sizes(problem))
+        problem, solution = self._maximised(function, spot)
+        for _ in range(robust_loss.REWEIGHTINGS if self.robust else 0):
+            problem, change = robust_loss.weighed(problem, solution)
+            if change < 0.01 or not solution.converged:
+                break
+            function = Likelihood(problem, self.hypers)
+            problem, solution = self._maximised(function, function.at(solution.x, solution.theta, function.sizes(problem)))
+        return Level(problem, solution, self.given)
+
+    def _maximised(self, function: Likelihood, spot: Spot) -> tuple[Problem, Solution]:
+        found = maximise(function, spot, self._note)
+        problem = replace(found.spot.problem, slope=0.0 if found.last is None else found.last.slope[: function.p])
+        return problem, Solution(found.spot.x, found.spot.theta, found.status, found.spot.cost, self.history, None)
+
+    def _turns(self, problem: Problem, solution: Solution) -> tuple[Problem, Solution]:
+        """Motion and parameters, then the channels' noise, until neither changes."""
         change, past = 0.0, {}
         for _ in range(ROUNDS):
-            before, x = solution.theta, solution.x
-            if self.hypers:
-                updated = marginal.update(problem, x, solution.theta, self.hypers, past)
-                problem, x, change, past = updated.problem, updated.x, updated.change, updated.past
-            if noisy:
-                lin = problem.linearise(x, solution.theta)
-                taken = step(lin, solution.theta, problem.lower, problem.upper, 0.0 * solution.theta, problem.scale)
-                problem = replace(problem, slope=marginal.slope(problem, x, solution.theta, taken))
-            solution = minimise(problem, x, solution.theta, Settings(iterations=20, tolerance=0.01), self._note)
+            before = solution.theta
+            updated = marginal.update(problem, solution.x, before, self.hypers, past)
+            problem, change, past = updated.problem, updated.change, updated.past
+            solution = minimise(problem, updated.x, before, Settings(iterations=20, tolerance=0.01), self._note)
             last = solution.last
             moved = solution.theta - before
             distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
@@ -298,6 +317,7 @@ class Meshes:
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, problem.runs[0].noise.density, mesh.h)
+        self.notes += self._larger(problem)
         return outcome(
             problem,
             solution,
@@ -313,6 +333,15 @@ class Meshes:
             again,
             self._lacks(levels),
         )
+
+    def _larger(self, problem: Problem) -> list[str]:
+        """Channels whose noise was found to be larger than stated."""
+        out = []
+        for hyper in self.hypers:
+            found, stated = float(np.exp(0.0 if hyper.process else hyper.log_sd(problem))), float(np.exp(hyper.lower))
+            if not hyper.process and stated > 0.0 and found > LARGER * stated:
+                out.append(f"The noise of {hyper.name} was stated as {stated:.2g}, which is the least it was taken to be, and found to be {found:.2g}.")
+        return out
 
     def _lacks(self, levels: Sequence[Level]) -> tuple[Suspect, ...]:
         """What the model lacks, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""

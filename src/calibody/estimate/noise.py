@@ -41,24 +41,25 @@ def process_noise(model: Model, given: ProcessNoise, period: float) -> tuple[dic
     return {name: float(sd) ** 2 * period for name, sd in sds.items() if sd > 0.0}, False
 
 
-def noises(recordings: Sequence[Recording], density: Mapping[str, float]) -> tuple[list[Noise], bool, list[str]]:
-    """One `Noise` per run (the process noise shared), whether all channels' noise was given, and the channels where it was not."""
-    found, missing = [], []
+def noises(recordings: Sequence[Recording], density: Mapping[str, float], auto: bool = False) -> tuple[list[Noise], bool, list[Hyper]]:
+    """One `Noise` per run (the process noise shared), whether all channels' noise was given, and what is found by maximum likelihood.
+
+    That is the channels' noise that was not given and, with `auto`, the size of the unmodelled forces; then the noise of all other channels too, the stated sd
+    being the least it can be: one that is too small (the rounding of an encoder for all its errors) would turn measurement errors into forces, and those decide the inertias.
+    """
+    found, missing, stated = [], [], set()
     for r in recordings:
         sds = {o.channel: found_sd(o) if (sd := o.noise[0]) is None else sd for o in r.observations}
         sds |= {observe.INITIAL + channel: known.sd for channel, known in r.initial.items() if known.sd is not None}
-        open_here = frozenset(o.channel for o in r.observations if o.sd is None)
-        missing += [c for c in sds if c in open_here and c not in missing]
-        found.append(Noise(sds, open_here, density))
-    return found, not missing, missing
+        found.append(Noise(sds, frozenset(o.channel for o in r.observations if auto or o.sd is None), density))
+        missing += [c for c in sds if c in found[-1].missing and c not in missing]
+        stated |= {o.channel for o in r.observations if o.sd is not None}
+    least = {c: next(math.log(n.measured[c]) for n in found if c in n.missing) for c in missing if c in stated}
+    hypers = [Hyper(True, joint) for joint in density if auto] + [Hyper(False, c, least.get(c, -math.inf)) for c in missing]
+    return found, all(o.sd is not None for r in recordings for o in r.observations), hypers
 
 
 def found_sd(o: Observation) -> float:
     """The noise of a channel whose sd is not stated, from its scatter; of a sensor that counts at least that of counting."""
     scatter = noise_sd(o.times, o.values)
     return scatter if o.resolution is None else max(scatter, o.resolution / math.sqrt(12.0))
-
-
-def hypers(density: Mapping[str, float], auto: bool, missing: Sequence[str]) -> list[Hyper]:
-    """What is found by maximum likelihood: the process noise if asked for, and the channels' noise that was not given."""
-    return [Hyper(True, joint) for joint in density if auto] + [Hyper(False, channel) for channel in missing]

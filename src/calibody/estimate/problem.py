@@ -69,6 +69,10 @@ class Problem(Observed[Run, States]):
         """With the rates below which dry friction is viscous, one per scalar coordinate."""
         return replace(self, runs=tuple(replace(run, deltas=deltas) for run in self.runs))
 
+    def smoothed(self, deltas: np.ndarray) -> Problem:
+        """With dry friction that has no kinks, about viscous below these rates."""
+        return replace(self, runs=tuple(replace(run, deltas=deltas, smooth=True) for run in self.runs))
+
     def with_noise(self, noises: Sequence[Noise]) -> Problem:
         """With other standard deviations, one `Noise` per run."""
         return replace(self, runs=tuple(replace(run, noise=noise) for run, noise in zip(self.runs, noises, strict=True)))

@@ -31,16 +31,19 @@ def weights(residual: np.ndarray, sd: float) -> np.ndarray:
 def reweighted(problem: Problem, solution: Solution, again: Callable[[Problem, Solution], Solution]) -> tuple[Problem, Solution]:
     """Weights from residuals, residuals from weights, until no weight changes by more than a hundredth; the problem with these weights."""
     for _ in range(REWEIGHTINGS):
-        change, runs = 0.0, []
-        for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
-            new = {
-                d.channel.path: weights((fitted - d.y) / d.relative, run.noise.measured[d.channel.path])
-                for d, fitted in problem.fitted(r, states, solution.theta)
-            }
-            change = max(change, *(float(np.abs(new[path] - run.weights[path]).max()) for path in new))
-            runs.append(replace(run, weights=new))
-        problem = replace(problem, runs=tuple(runs))
+        problem, change = weighed(problem, solution)
         if change < 0.01:
             break
         solution = again(problem, solution)
     return problem, solution
+
+
+def weighed(problem: Problem, solution: Solution) -> tuple[Problem, float]:
+    """The problem with weights from the residuals of a solution, and the largest change of a weight."""
+    change, runs = 0.0, []
+    for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
+        both = problem.fitted(r, states, solution.theta)
+        new = {d.channel.path: weights((fitted - d.y) / d.relative, run.noise.measured[d.channel.path]) for d, fitted in both}
+        change = max(change, *(float(np.abs(new[path] - run.weights[path]).max()) for path in new))
+        runs.append(replace(run, weights=new))
+    return replace(problem, runs=tuple(runs)), change

@@ -223,6 +223,8 @@ class Run(Nodes):
 
     deltas: np.ndarray | None = None
     """Rates below which dry friction is viscous, one per scalar coordinate; None: 1 for all."""
+    smooth: bool = False
+    """Whether dry friction has no kinks: in fits with process noise, whose likelihood is made of derivatives of the equations."""
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     """Constraint rows that are kept (all, until the start has found out which are independent)."""
     soft: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -315,7 +317,7 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             unmodelled[[dof for _, dof in self.disturbed], 1:-1] = (motion.parts[PROCESS] * self.process_sd()).T
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides)
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides, self.smooth)
 
     def sided(self, motion: States, frames: Frames) -> States:
         """The pieces of the friction law after a step: a joint that slips and turns round is taken to stick first, so that its friction is not

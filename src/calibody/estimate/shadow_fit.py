@@ -101,7 +101,7 @@ class _Worker:
         if not problem.lifted and solution.converged:
             solution.status = _honest(problem, solution)
         errors = assess(problem, solution.x, solution.theta)
-        notes = [f"The noise of {c} was not stated; it was estimated from the recording's fast changes." for c in missing]
+        notes = [f"The noise of {c} was not stated; it was estimated from the recording's fast changes." for c in (h.name for h in missing)]
         notes += _unused(runs)
         seconds = time.perf_counter() - began
         return outcome(

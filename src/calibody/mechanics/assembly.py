@@ -290,7 +290,7 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
 
 def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`t` of every interval with drives, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
-    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides)
+    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides, point.smooth)
     t = t + point.applied[plan.coordinate_dof]
     by_control = np.zeros_like(point.control)
     for a, c in enumerate(plan.actuator_coordinate):
@@ -354,7 +354,8 @@ def ball_interval(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int)
     RL, RR = (tuple(tuple(x[nodes] for x in row) for row in R) for nodes in (LEFT, RIGHT))
     reference = al.quaternion_matrix(tuple(numbers.ball_reference[:, k]))  # type: ignore[arg-type]
     dof = plan.ball_dof[k]
-    return ball.interval(RL, RR, reference, tuple(numbers.ball_law[:, k]), point.delta, point.h, tuple(point.applied[dof : dof + 3]))  # type: ignore[arg-type]
+    applied = tuple(point.applied[dof : dof + 3])
+    return ball.interval(RL, RR, reference, tuple(numbers.ball_law[:, k]), point.delta, point.h, applied, point.smooth)  # type: ignore[arg-type]
 
 
 def ball_force(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -178,7 +178,8 @@ class _Columns:
                 out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
                 continue
             side = None if self.point.sides is None else self.point.sides[c]
-            dt = law.force_by_numbers(sm[c], rho[c], tuple(self.numbers.law[:, c]), self.point.friction_rates(len(sm))[c], side)[LAW.index(place.field)]
+            numbers, rates, smooth = tuple(self.numbers.law[:, c]), self.point.friction_rates(len(sm))[c], self.point.smooth
+            dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, side, smooth)[LAW.index(place.field)]
             out += self._on_coordinate(c, -0.5 * h * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
             if coordinate.joint != place.name or place.field not in BALL_LAW:

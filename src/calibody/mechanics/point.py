@@ -33,6 +33,9 @@ class Point:
     sides: np.ndarray | None = None
     """(scalar coordinates, K - 1) which piece of its law dry friction is on, -1, 0 (viscous) or 1; None: the one that the rate says."""
 
+    smooth: bool = False
+    """Whether dry friction has no kinks (`elements/law.py`); then it has no pieces either."""
+
     def friction_rates(self, count: int) -> np.ndarray:
         """`delta` of every scalar coordinate."""
         return np.full(count, self.delta) if self.deltas is None else self.deltas

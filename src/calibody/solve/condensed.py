@@ -154,7 +154,7 @@ class Factor(Refined):
         if np.any(damping):
             self.P = (self.P + sp.diags(np.broadcast_to(damping, (self.P.shape[0],)))).tocsr()
         self.n = self.P.shape[0]
-        pattern = _pattern(self.P, self.C, lin.when)
+        pattern = pattern_of(self.P, self.C, lin.when)
         self.scale = pattern.equilibration(self.P.data, self.C.data)
         values = pattern.values(self.P.data, self.C.data, self.scale)
         self.factor: _Band | _Sparse
@@ -267,7 +267,7 @@ class _Patterns:
         return pattern
 
 
-_pattern = _Patterns()
+pattern_of = _Patterns()
 
 
 class _Band:

@@ -140,8 +140,8 @@ def minimise(
                 damping = max(10.0 * damping, 1e-3)
                 continue
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
-            penalty = _penalty(penalty, taken.multipliers)
-            length, new = _search(problem, lin, taken, x, theta, penalty, settings.shortest)
+            penalty = penalised(penalty, taken.multipliers)
+            length, new = search(problem, lin, taken, x, theta, penalty, settings.shortest)
             size = lin.size(theta)
             done = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
             near = damping == 0.0 and change < settings.close and violation < settings.close_feasibility * size
@@ -188,13 +188,13 @@ def _violation(lin: Linearisation | Chain) -> float:
     return float(np.abs(lin.C).max(initial=0.0))
 
 
-def _penalty(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray:
+def penalised(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray:
     """Half as much again as the largest multiplier each row has had, and a little for rows that have none."""
     size = np.abs(multipliers)
     return np.maximum(before, 1.5 * size + 1e-3 * float(size.max(initial=0.0)))
 
 
-def _search(
+def search(
     problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float
 ) -> tuple[float, tuple]:
     """Halve the step until the merit function decreases; 0 and the old point if it does not.

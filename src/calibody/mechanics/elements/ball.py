@@ -36,8 +36,10 @@ def inverse_right_jacobian(phi: al.Vector, sign: float = 1.0) -> al.Matrix:
     )
 
 
-def interval(RL: al.Matrix, RR: al.Matrix, reference: al.Matrix, p: Any, delta: Any, h: Any, applied: Any) -> tuple:
-    """Contributions at L and R (child's axes), and their 3x3 derivatives L by L, L by R, R by L, R by R (turns in child's axes)."""
+def interval(RL: al.Matrix, RR: al.Matrix, reference: al.Matrix, p: Any, delta: Any, h: Any, applied: Any, smooth: bool = False) -> tuple:
+    """Contributions at L and R (child's axes), and their 3x3 derivatives L by L, L by R, R by L, R by R (turns in child's axes).
+
+    `smooth`: dry friction without a kink, `c rho/sqrt(|rho|^2 + delta^2)`."""
     k, b, c, armature = p
     phi = al.matrix_log(al.matmul(al.transpose(RL), RR))
     rho = tuple(x / h for x in phi)
@@ -48,6 +50,9 @@ def interval(RL: al.Matrix, RR: al.Matrix, reference: al.Matrix, p: Any, delta: 
     speed = lib.sqrt(lib.where(sliding, speed2, 1.0))
     slope = lib.where(sliding, 1.0 / speed, 1.0 / delta)  # 1/max(|rho|, delta)
     fade = lib.where(sliding, 1.0 / (speed * speed * speed), 0.0)
+    if smooth:
+        slope = 1.0 / lib.sqrt(speed2 + delta * delta)
+        fade = slope * slope * slope
     t = tuple(-0.5 * k * (a + d) - (b + c * slope) * r + f for a, d, r, f in zip(psi_L, psi_R, rho, applied, strict=True))
     left = tuple(armature * r - 0.5 * h * x for r, x in zip(rho, t, strict=True))
     right = tuple(-armature * r - 0.5 * h * x for r, x in zip(rho, t, strict=True))

@@ -5,7 +5,8 @@
     contribution at L:  J_a rho - (h/2) t,   at R:  -J_a rho - (h/2) t
 
 The same scalars in `tree` (where `s` is a coordinate) and in `free` (where `s` is measured between two links): one scheme.
-Closed-form derivatives throughout; `delta` is the rate below which dry friction is viscous (DESIGN section 3).
+Closed-form derivatives throughout; `delta` is the rate below which dry friction is viscous (DESIGN section 3). Where the likelihood of a motion is made of
+derivatives of its equations, the share `clip(rho/delta, -1, 1)` is taken without kinks, `rho/sqrt(rho^2 + delta^2)`.
 """
 
 from __future__ import annotations
@@ -15,32 +16,35 @@ from typing import Any
 from calibody.spatial import algebra as al
 
 
-def share(rho: Any, delta: Any, side: Any = None) -> tuple[Any, Any]:
-    """`clip(rho/delta, -1, 1)` and its derivative; with `side` (-1, 0, 1) that piece of it, wherever rho is."""
+def share(rho: Any, delta: Any, side: Any = None, smooth: bool = False) -> tuple[Any, Any]:
+    """`clip(rho/delta, -1, 1)` and its derivative; with `side` (-1, 0, 1) that piece of it, wherever rho is; `smooth`: without kinks."""
     lib = al.library(rho)
+    if smooth:
+        norm = lib.sqrt(rho * rho + delta * delta)
+        return rho / norm, delta * delta / (norm * norm * norm)
     if side is None:
         return lib.clip(rho / delta, -1.0, 1.0), lib.where(lib.abs(rho) < delta, 1.0, 0.0) / delta
     return lib.where(side == 0, rho / delta, side), lib.where(side == 0, 1.0, 0.0) / delta
 
 
-def force(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None) -> tuple[Any, Any, Any]:
+def force(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None, smooth: bool = False) -> tuple[Any, Any, Any]:
     """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `structure.LAW`."""
     k, s0, b, c, cs, rate, _ = p
     lib = al.library(rho)
     x = rho / rate
     bump = cs * lib.exp(-x * x)
-    clipped, inside = share(rho, delta, side)
+    clipped, inside = share(rho, delta, side, smooth)
     t = -k * (sm - s0) - b * rho - (c + bump) * clipped
     return t, -k + 0.0 * rho, -b - (c + bump) * inside + 2.0 * x / rate * bump * clipped
 
 
-def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None) -> tuple[Any, ...]:
+def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, side: Any = None, smooth: bool = False) -> tuple[Any, ...]:
     """`dt/dp` for each of `structure.LAW` (armature does not enter `t`)."""
     k, s0, _, _, cs, rate, _ = p
     lib = al.library(rho)
     x = rho / rate
     e = lib.exp(-x * x)
-    clipped, _ = share(rho, delta, side)
+    clipped, _ = share(rho, delta, side, smooth)
     zero = 0.0 * rho
     return (s0 - sm, k + zero, -rho, -clipped, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, zero)
 

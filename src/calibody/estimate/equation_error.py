@@ -1,0 +1,255 @@
+"""First values of the parameters from the first motion: the equations of motion as a regression, no states unknown.
+
+On the first motion (`start.py`) the equations lack the joint forces r_k(theta) [N, N m]. Residuals and their derivatives by theta go through the same zero-phase low-pass of cutoff f (the weak form: what
+differencing the motion twice adds is taken out again), which passes the share `beta = 2 f h` of all frequencies; the ends are cut. With n = beta times the number of nodes,
+
+    phi(theta) = sum_joints n/2 log mean r^2  -  beta sum_k log |det dr_k/dq_(k+1)|                                                       (1)
+
+is minimised: minus the logarithm of the likelihood if the motion were measured exactly and white forces of unknown size acted on all joints. The second term makes phi independent of
+the scale of the forces; without it (1) is the classical inverse dynamic identification (weighted least squares), whose masses come out too small because the accelerations that multiply them
+are noisy: on a real cart 0.10 to 0.25 kg instead of 1.2. Gauss-Newton with the weights `n/sum r^2`, bounds, and steps that change masses and inertias by at most a factor of two.
+
+With loops or in `free` coordinates the constraint forces are unknown. Of all joint forces w and constraint forces that balance the residual, `A w + G' lambda = r`, the smallest w are taken, node by
+node; w has as many independent components as the mechanism has freedoms, and the first term of (1) counts every joint by that share, so that phi stays independent of scale.
+
+No single cutoff is right: a gentle motion needs 3 Hz, a quick one 30; `candidates` gives the answers of several, and the likelihood decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate.layout import BALANCE, States
+from calibody.estimate.maximise import HEAVIEST, LIGHTEST, scales
+from calibody.estimate.problem import Problem
+from calibody.estimate.run import Run
+from calibody.mechanics import assembly
+from calibody.mechanics.equations import evaluate
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.structure import TREE
+from calibody.solve.condensed import bounded
+
+CUTOFFS = (3.0, 10.0, 30.0)
+"""Hz"""
+WIDEST = 0.8
+"""Share of the band from which nothing is filtered."""
+ORDER = 6
+"""The filter passes 1/(1 + (frequency/cutoff)^ORDER): as a Butterworth filter of half that order, forwards and backwards."""
+STEPS = 25
+ENOUGH = 0.05
+"""Decrease of phi below which Gauss-Newton ends: a third of a standard deviation, and it is a start."""
+THINNED = 100
+"""Nodes of a run at which the determinants are evaluated; their mean stands for all."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Values of the parameters and the density of the force of each disturbed joint that go with them."""
+
+    theta: np.ndarray
+    density: dict[str, float]
+
+
+def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Candidate]:
+    """What the regressions with every cutoff find, and the values that are there, with the forces that each leaves."""
+    out: list[Candidate] = []
+    for cutoff in CUTOFFS:
+        error = EquationError(problem, x, theta, cutoff)
+        if cutoff > CUTOFFS[0] and error.share == 1.0:
+            continue
+        found = error.solve(theta)
+        out.append(Candidate(found, error.density(found)))
+        if len(out) == 1:
+            out.append(Candidate(theta, error.density(theta)))
+    return out
+
+
+class EquationError:
+    """phi of a problem on a given motion with one cutoff [Hz]; `theta` are values to find the directions of the joints' forces with."""
+
+    def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, cutoff: float) -> None:
+        self.problem, self.cutoff = problem, cutoff
+        self.x = list(x)
+        h = max(run.h for run in problem.runs)
+        share = 2.0 * cutoff * h
+        self.share = 1.0 if share > WIDEST or min(run.inner for run in problem.runs) < 40 else share
+        self.maps = [_to_joints(problem, r, states, theta) for r, states in enumerate(x)]
+        self.count = self.share * sum(run.inner for run in problem.runs)
+        s = problem.runs[0].structure
+        self.freedoms = s.nv - problem.runs[0].kept
+        self.thinned = [_thinned(problem, r, states, theta) for r, states in enumerate(self.x)]
+
+    def forces(self, theta: np.ndarray, parameters: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Filtered forces (nodes, joints) of all runs, in units such that each node counts `share`, and their derivatives (nodes, joints, p)."""
+        lin = self.problem.linearise(self.x, theta, parameters=parameters)
+        first, value, by = 0, [], []
+        for run, to_joints in zip(self.problem.runs, self.maps, strict=True):
+            rows = slice(first, first + run.layout.row_place[BALANCE].stop)
+            r = self._filtered(run, _joined(to_joints, lin.C[rows].reshape(run.inner, run.structure.nv, 1)))
+            weight = np.sqrt(self.share * run.inner / len(r))
+            value.append(weight * r[..., 0])
+            if parameters:
+                by.append(weight * self._filtered(run, _joined(to_joints, lin.Ct[rows].reshape(run.inner, run.structure.nv, -1))))
+            first += run.layout.rows
+        return np.concatenate(value), np.concatenate(by) if parameters else np.zeros(0)
+
+    def _filtered(self, run: Run, rows: np.ndarray) -> np.ndarray:
+        """(inner, ...) through the low-pass, ends cut."""
+        if self.share == 1.0:
+            return rows
+        n = len(rows)
+        ends = 2.0 * rows[:1] - rows[:0:-1], 2.0 * rows[-1:] - rows[-2::-1]
+        long = np.concatenate([ends[0], rows, ends[1]])
+        gain = 1.0 / (1.0 + (np.fft.rfftfreq(len(long), run.h) / self.cutoff) ** ORDER)
+        out = np.fft.irfft(np.fft.rfft(long, axis=0) * gain.reshape(-1, *(1,) * (rows.ndim - 1)), len(long), axis=0)[n - 1 : 2 * n - 1]
+        cut = min(int(0.5 / (self.cutoff * run.h)) + 1, n // 8)
+        return out[cut:-cut]
+
+    def phi(self, theta: np.ndarray) -> float:
+        try:
+            r, _ = self.forces(theta, False)
+            value = self._spread(r) - self.masses(theta)
+        except (CalibodyError, np.linalg.LinAlgError):
+            return np.inf
+        return value if np.isfinite(value) else np.inf
+
+    def _spread(self, r: np.ndarray) -> float:
+        return 0.5 * self.count * self._part(r) * float(np.log(np.maximum((r**2).sum(axis=0) / self.count, 1e-300)).sum())
+
+    def _part(self, r: np.ndarray) -> float:
+        """By which every joint counts."""
+        return min(1.0, self.freedoms / max(r.shape[1], 1))
+
+    def masses(self, theta: np.ndarray) -> float:
+        """`beta sum_k log |det dr_k/dq_(k+1)|`, up to a constant."""
+        out = 0.0
+        for r, (run, (point, basis)) in enumerate(zip(self.problem.runs, self.thinned, strict=True)):
+            _, numbers, _ = self.problem.model_of(r, theta)
+            found = evaluate(run.structure, numbers, point)
+            assert found.plus is not None
+            nv = run.structure.nv
+            blocks = np.zeros((found.plus.shape[1], nv, nv))
+            blocks[:, found.rows, found.columns] = found.plus.T / run.h
+            blocks = blocks[::3]
+            if basis is not None:
+                blocks = np.einsum("kvi,kvw,kwj->kij", basis, blocks, basis)
+            out += self.share * run.inner * float(np.linalg.slogdet(blocks)[1].mean())
+        return out
+
+    def density(self, theta: np.ndarray) -> dict[str, float]:
+        """Of the force of every disturbed joint [N^2 s, (N m)^2 s]."""
+        r, _ = self.forces(theta, False)
+        run = self.problem.runs[0]
+        mean = (r**2).sum(axis=0) / self.count * run.h / self.share
+        columns = _columns(run)
+        out: dict[str, list[float]] = {}
+        for joint, velocity in run.disturbed:
+            out.setdefault(joint, []).append(float(mean[columns.index(velocity)]))
+        return {joint: max(float(np.mean(values)), 1e-30) for joint, values in out.items()}
+
+    def solve(self, theta: np.ndarray) -> np.ndarray:
+        """The parameters that minimise phi, from theta on."""
+        problem, heavy = self.problem, scales(self.problem.entries)
+        theta = np.clip(theta, problem.lower, problem.upper)
+        phi, damping = self.phi(theta), 0.0
+        for _ in range(STEPS):
+            r, J = self.forces(theta, True)
+            weight = self._part(r) * self.count / np.maximum((r**2).sum(axis=0), 1e-300)
+            g, H = np.einsum("kv,kvp,v->p", r, J, weight), np.einsum("kvp,kvq,v->pq", J, J, weight)
+            seen = np.diag(H) > 0.0
+            g -= self._masses_slope(theta, seen)
+            low, high = np.where(seen, problem.lower - theta, 0.0), np.where(seen, problem.upper - theta, 0.0)
+            size = 2.0 * np.maximum(problem.scale, np.abs(theta))
+            low, high = np.maximum(low, -size), np.minimum(high, size)
+            box = heavy & (theta > 0.0)
+            low = np.where(box, np.maximum(low, (LIGHTEST - 1.0) * theta), low)
+            high = np.where(box, np.minimum(high, (HEAVIEST - 1.0) * theta), high)
+            new, trial = np.inf, theta
+            for _ in range(6):
+                held = damping * np.diag(H) + 1e-6 / problem.scale**2
+                d, _ = bounded(H + np.diag(held), g, np.minimum(low, 0.0), np.maximum(high, 0.0), problem.scale)
+                trial = problem.shift(theta, d)
+                new = self.phi(trial)
+                if new < phi:
+                    break
+                damping = max(10.0 * damping, 0.1)
+            if not new < phi:
+                break
+            gained, theta, phi, damping = phi - new, trial, new, damping / 10.0
+            if gained < ENOUGH:
+                break
+        return theta
+
+    def _masses_slope(self, theta: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        out, here = np.zeros(len(theta)), self.masses(theta)
+        for k in np.flatnonzero(seen & moves_masses(self.problem)):
+            moved = theta.copy()
+            moved[k] += 1e-4 * self.problem.scale[k]
+            out[k] = (self.masses(moved) - here) / (1e-4 * self.problem.scale[k])
+        return out
+
+
+def moves_masses(problem: Problem) -> np.ndarray:
+    """Which parameters can change dr_k/dq_(k+1) noticeably: all but forces that are not accelerations'."""
+    words = ("damping", "friction", "stribeck", "stiffness", "springref", "gain", "bias", "delay", "viscosity")
+    return np.array([not e.places or any(p.sensor is None and p.path.rsplit(".", 1)[-1] not in words for p in e.places) for e in problem.entries], dtype=bool)
+
+
+def _columns(run: Run) -> list[int]:
+    """The velocities of the tree whose forces are told apart, in order."""
+    s = run.structure
+    if s.coordinates == TREE:
+        return list(range(s.nv))
+    return [c.dof for c in s.scalar_coordinates] + [c.dof + axis for c in s.ball_coordinates for axis in range(3)]
+
+
+def _to_joints(problem: Problem, r: int, states: States, theta: np.ndarray) -> np.ndarray | None:
+    """(inner, joints' velocities, nv): from the residual to the smallest joint forces that balance it beside constraint forces; None: it is those."""
+    run = problem.runs[r]
+    s = run.structure
+    if s.coordinates == TREE and not run.active.any():
+        return None
+    model, numbers, _ = problem.model_of(r, theta)
+    point, frames = problem.framed(r, states, model, numbers)
+    columns = _columns(run)
+    A = np.zeros((run.inner, s.nv, len(columns)))
+    for k, velocity in enumerate(columns):
+        dofs, acts = assembly.acting(plan_of(s), frames, velocity)
+        A[:, dofs, k] = acts[:, 1:-1].T
+    across = _across(run, evaluate(s, numbers, point))[1:-1]
+    return np.linalg.pinv(across @ A) @ across
+
+
+def _across(run: Run, found: Evaluation) -> np.ndarray:
+    """(K, nv, nv): projection of forces across those of constraints."""
+    nv = run.structure.nv
+    G = np.stack([found.dense_gradient(k)[run.active] for k in range(run.K)])
+    return np.eye(nv) - np.linalg.pinv(G) @ G
+
+
+def _joined(to_joints: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+    return rows if to_joints is None else to_joints @ rows
+
+
+def _thinned(problem: Problem, r: int, states: States, theta: np.ndarray) -> tuple[Point, np.ndarray | None]:
+    """Some nodes of a run with their neighbours, one triple after the other, and a basis of the free directions of each (None: all)."""
+    run = problem.runs[r]
+    model, numbers, _ = problem.model_of(r, theta)
+    point = run.point(model, numbers, states)
+    middle = np.unique(np.linspace(1, run.K - 2, min(THINNED, run.inner)).round().astype(int))
+    nodes = (middle[:, None] + np.array([-1, 0, 1])).ravel()
+    between = np.minimum(nodes, run.K - 2)[:-1]
+    thin = replace(
+        point, q=point.q[:, nodes], multipliers=point.multipliers[:, nodes], control=point.control[:, between], applied=point.applied[:, between],
+        turns=None if point.turns is None else point.turns[:, nodes], unmodelled=None, sides=None,
+    )  # fmt: skip
+    if not run.active.any():
+        return thin, None
+    found = evaluate(run.structure, numbers, point)
+    G = np.stack([found.dense_gradient(k)[run.active] for k in middle])
+    return thin, np.linalg.svd(G)[2][:, G.shape[1] :].swapaxes(1, 2)

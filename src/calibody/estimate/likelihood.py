@@ -1,0 +1,277 @@
+"""The likelihood of parameters and noise sizes together, the motion integrated out: the one function that a fit with unmodelled forces is about.
+
+With eta = (theta, l), l the logarithms of the noise sizes that are found (the force of a joint, the noise of a channel),
+
+    L(eta) = cost(x*, eta) + V(x*, eta) + sum_channels N l,       x*(eta) = argmin_x cost  subject to the equations (smoothing)
+    V = 1/2 log |det K| - log |det C_b|                           (`marginal.py`; K the matrix of the states, `solve/condensed.py`)
+
+is minus the logarithm of the marginal likelihood by Laplace's method. It judges the step, its length, the noise sizes and the start; the cost is never minimised over motion and parameters
+together, which would favour light mechanisms (V holds `-log det` of the masses of all nodes).
+
+**Gradient.** A noise size is a parameter like any other: at fixed z the force `sd z` grows with l, so its column of the equations is `Cx_z z`; the residuals of a channel shrink, its column of F is
+-F. One factorisation gives the slope of the cost (by the envelope theorem; for a force `-sum z^2`) and how the states follow, `X = dx/d eta`. With S the entries of K^-1 next to the diagonal
+(`solve/selected.py`) the volume follows along (eta_i, X_i) by
+
+    dV = sum S_cx dCx + 1/2 sum S_xx d(Fx'Fx) - d log |det C_b|
+
+with dCx and dFx from one more linearisation a small step along (no factorisation); where S cannot be had, from differences of V itself.
+
+**Hessian.** Gauss-Newton's `T'T`, T how the residuals follow eta, for theta; for the noise sizes the derivative of `-sum z^2` itself, `-2 z'dz/d eta` (and `-2 F_c'T_c` of a channel), of which
+Gauss-Newton has half: mass and noise size would seem bound together that are not. For the same reason the states' response to a noise size is completed by the change of their derivatives with it (`_followed`). What both lack, the curvature of V and of the residuals, is learnt from gradients (`maximise.py`) and, once at the end, taken from
+differences of the gradient (`hessian`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate import marginal
+from calibody.estimate.layout import States
+from calibody.estimate.marginal import Hyper
+from calibody.estimate.problem import Problem
+from calibody.estimate.smoothing import Smoothed, smooth
+from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.selected import Selected
+
+NEAR = 1e-4
+"""Step of the differences along a parameter, in units of its sd or of a tenth of its scale, whichever is less; of a log sd as it is. V' is off by half of it times V'': nothing."""
+FEW = 0.05
+"""Effective observations of a force below which the data want none."""
+FARTHEST = 1.5
+"""Most that a log sd changes at a time (a factor of 4.5)."""
+ASIDE = 1.0
+"""Step of differences of the gradient in units of the sd; of a log sd `ASIDE_SIZE`."""
+ASIDE_SIZE = 0.1
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A value of eta with the motion that belongs to it. `value` is L, infinite where no motion was found."""
+
+    problem: Problem
+    """With the noise sizes of this spot."""
+    x: Sequence[States]
+    theta: np.ndarray
+    sizes: np.ndarray
+    value: float
+    cost: float
+    smoothed: Smoothed | None
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Of L at a spot, by theta and then by the noise sizes."""
+
+    gradient: np.ndarray
+    hessian: np.ndarray
+    """As far as one linearisation knows it."""
+    slope: np.ndarray
+    """The volume's part of the gradient."""
+    taken: Step
+    lin: Linearisation
+    """With a column for each noise size."""
+    rows: tuple[np.ndarray, ...]
+    """Of F: those that each noise size scales."""
+    numbers: np.ndarray
+    """Effective observations of each noise size at fixed motion: `d V/d l` of a force, `N + dV/d l` of a channel."""
+
+    @property
+    def response(self) -> np.ndarray:
+        """How the states follow eta."""
+        return self.taken.response[: self.taken.factor.n]
+
+    @cached_property
+    def T(self) -> np.ndarray:
+        """How the residuals follow eta."""
+        return self.lin.Ft + self.lin.Fx @ self.response
+
+
+class Likelihood:
+    """L of a problem and of the noise sizes that are found in it."""
+
+    def __init__(self, problem: Problem, hypers: Sequence[Hyper]) -> None:
+        self.problem, self.hypers = problem, tuple(hypers)
+        self.p, self.n = len(problem.entries), len(self.hypers)
+        self.lower = np.concatenate([problem.lower, [h.lower for h in self.hypers]])
+        self.upper = np.concatenate([problem.upper, np.full(self.n, np.inf)])
+        self.scale = np.concatenate([problem.scale, np.ones(self.n)])
+
+    # -- noise sizes -------------------------------------------------------------------------------------------------------------
+
+    def sizes(self, problem: Problem) -> np.ndarray:
+        """The logarithm of each sd."""
+        return np.array([h.log_sd(problem) for h in self.hypers])
+
+    def resized(self, problem: Problem, sizes: np.ndarray) -> Problem:
+        return marginal.resized(problem, self.hypers, sizes)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Samples of each channel; 0 for forces."""
+        return np.array(
+            [0.0 if h.process else sum(len(d.y) for run in self.problem.runs for d in run.data if h.covers(run, d.channel.path)) for h in self.hypers]
+        )
+
+    # -- the function ---------------------------------------------------------------------------------------------------------------
+
+    def at(self, x: Sequence[States], theta: np.ndarray, sizes: np.ndarray, most: int = 25) -> Spot:
+        """L with the motion found from x on, in at most so many steps."""
+        problem = self.resized(self.problem, sizes)
+        try:
+            found = smooth(problem, x, theta, most)
+        except (CalibodyError, np.linalg.LinAlgError):  # no mechanism has such numbers
+            return Spot(problem, x, theta, sizes, np.inf, np.inf, None)
+        value = found.cost + found.volume + float(self.counts @ sizes) if found.converged else np.inf
+        return Spot(problem, found.x, theta, sizes, value if np.isfinite(value) else np.inf, found.cost, found)
+
+    def refreshed(self, spot: Spot) -> Spot:
+        """With every noise size moved to where L would have its minimum if the effective numbers of observations did not change: `l += 1/2 log(squares/number)`."""
+        problem = spot.problem
+        lin = problem.linearise(spot.x, spot.theta, parameters=False)
+        rows = [marginal.scaled_by(problem, h, len(lin.F))[0] for h in self.hypers]
+        selected = self._selected(lin)
+        if selected is None:
+            return spot
+        squares = np.array([float(lin.F[mine] @ lin.F[mine]) for mine in rows])
+        numbers = self._numbers(lin, rows, selected, np.zeros(self.p + self.n))
+        change = 0.5 * np.log(np.maximum(squares, 1e-300) / np.maximum(numbers, 1e-9))
+        change = np.where(numbers < FEW, 0.0, np.clip(change, -FARTHEST, FARTHEST))
+        sizes = np.maximum(spot.sizes + change, self.lower[self.p :])
+        return self.at(problem.carried(spot.x, self.resized(problem, sizes)), spot.theta, sizes)
+
+    def derivatives(self, spot: Spot) -> Derivatives:
+        problem = spot.problem
+        lin, rows = self._augmented(problem, spot)
+        wide = np.full(self.p + self.n, np.inf)
+        taken = self._followed(step(lin, np.zeros(self.p + self.n), -wide, wide, np.zeros(self.p + self.n), self.scale), lin, rows)
+        selected = self._selected(lin)
+        slope = self._slope(problem, spot, lin, taken, selected)
+        gradient = taken.gradient + slope
+        gradient[self.p :] += self.counts
+        H = taken.information.copy()
+        T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
+        for j, mine in enumerate(rows):
+            H[self.p + j] = H[:, self.p + j] = -2.0 * lin.F[mine] @ T[mine]
+        both = slice(self.p, None)
+        H[both, both] = 0.5 * (H[both, both] + H[both, both].T)
+        return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope))
+
+    def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, list[np.ndarray]]:
+        """The linearisation with a column per noise size, and the rows of F that each scales."""
+        lin = problem.linearise(spot.x, spot.theta)
+        F, C = np.zeros((len(lin.F), self.n)), np.zeros((len(lin.C), self.n))
+        rows = []
+        for j, h in enumerate(self.hypers):
+            mine, columns = marginal.scaled_by(problem, h, len(lin.F))
+            rows.append(mine)
+            if h.process:
+                C[:, j] = lin.Cx[:, columns] @ lin.F[mine]
+            else:
+                F[mine, j] = -lin.F[mine]
+        return replace(lin, Ft=np.hstack([lin.Ft, F]), Ct=np.hstack([lin.Ct, C])), rows
+
+    def _followed(self, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
+        """With the response of the states to the noise sizes complete: Gauss-Newton leaves out how the derivatives themselves change with a size, which here is as much as the rest."""
+        changed = np.zeros((len(taken.response), self.n))
+        for j, mine in enumerate(rows):
+            changed[: lin.Fx.shape[1], j] = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
+        response = taken.response.copy()
+        response[:, self.p :] -= taken.factor.solve(changed)
+        return replace(taken, response=response)
+
+    @staticmethod
+    def _selected(lin: Linearisation) -> Selected | None:
+        """The entries of K^-1, where they can be had."""
+        if lin.when is None:
+            return None
+        try:
+            found = Selected(lin)
+        except np.linalg.LinAlgError:
+            return None
+        return found if found.good else None
+
+    def _slope(self, problem: Problem, spot: Spot, lin: Linearisation, taken: Step, selected: Selected | None) -> np.ndarray:
+        """dV/d eta, the states following."""
+        sd = np.sqrt(1.0 / np.maximum(np.diag(taken.information), 1e-300))
+        steps = np.minimum(sd, 0.1 * self.scale)
+        steps[self.p :] = 1.0
+        steps *= NEAR if selected is not None else 0.1
+        response, out = taken.response[: taken.factor.n], np.zeros(self.p + self.n)
+        still = self.lower >= self.upper
+        before = marginal.dependent(problem, lin) if selected is not None else 0.0
+        for k in np.flatnonzero(~still).tolist():
+            if selected is None:
+                ends = [marginal.volume(*self._aside(spot, k, sign * steps[k], response)) for sign in (1.0, -1.0)]
+                out[k] = (ends[0] - ends[1]) / (2.0 * steps[k])
+                continue
+            other, x, theta = self._aside(spot, k, steps[k], response)
+            moved = other.linearise(x, theta, parameters=False)
+            change = selected.weigh(moved.Cx - lin.Cx, taken.factor.n)
+            by_states = moved.Fx - lin.Fx if moved.Fx.shape == lin.Fx.shape else moved.Fx - lin.Fx[len(lin.F) - len(moved.F) :]
+            by_states.eliminate_zeros()
+            if by_states.nnz:
+                change += selected.weigh(lin.Fx[len(lin.F) - len(moved.F) :].T @ by_states)
+            out[k] = (change - (marginal.dependent(other, moved) - before)) / steps[k]
+        return out
+
+    def _aside(self, spot: Spot, k: int, by: float, response: np.ndarray) -> tuple[Problem, list[States], np.ndarray]:
+        """A step along (eta_k, X_k)."""
+        theta, sizes = spot.theta.copy(), spot.sizes.copy()
+        if k < self.p:
+            theta[k] += by
+        else:
+            sizes[k - self.p] += by
+        problem = self.resized(spot.problem, sizes)
+        return problem, problem.move(spot.x, by * response[:, k]), theta
+
+    def _numbers(self, lin: Linearisation, rows: Sequence[np.ndarray], selected: Selected | None, slope: np.ndarray) -> np.ndarray:
+        """How many observations of each noise there are, in effect, at fixed motion."""
+        out = np.zeros(self.n)
+        for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
+            if selected is None:
+                out[j] = slope[self.p + j] + self.counts[j]
+            elif h.process:
+                columns = lin.Fx[mine].indices
+                out[j] = selected.weigh(_only(lin.Cx, columns), lin.Fx.shape[1])
+            else:
+                part = lin.Fx[mine]
+                out[j] = self.counts[j] - selected.weigh(part.T @ part)
+        return out
+
+    # -- once, at the end --------------------------------------------------------------------------------------------------------
+
+    def hessian(self, spot: Spot, here: Derivatives) -> np.ndarray:
+        """Second derivatives of L by differences of its gradient, the motion found anew at every one."""
+        p, n = self.p, self.n
+        sd = np.sqrt(1.0 / np.maximum(np.diag(here.taken.information), 1e-300))
+        steps = np.minimum(ASIDE * sd, 0.1 * np.maximum(self.scale, np.abs(np.concatenate([spot.theta, np.zeros(n)]))))
+        steps[p:] = ASIDE_SIZE
+        H = here.hessian.copy()
+        for k in np.flatnonzero(self.lower < self.upper).tolist():
+            ends, by = [], steps[k]
+            for sign in (by, -by):
+                problem, x, theta = self._aside(spot, k, sign, here.response)
+                sizes = self.sizes(problem)
+                there = self.at(x, theta, sizes)
+                if np.isfinite(there.value):
+                    ends.append((sign, self.derivatives(there).gradient))
+            if len(ends) == 2:
+                H[:, k] = (ends[0][1] - ends[1][1]) / (2.0 * by)
+            elif ends:
+                H[:, k] = (ends[0][1] - here.gradient) / ends[0][0]
+        return 0.5 * (H + H.T)
+
+
+def _only(matrix: Any, columns: np.ndarray) -> Any:
+    """A sparse matrix with all but these columns zero."""
+    entries = matrix.tocoo()
+    keep = np.zeros(matrix.shape[1], dtype=bool)
+    keep[columns] = True
+    kept = keep[entries.col]
+    return type(entries)((entries.data[kept], (entries.row[kept], entries.col[kept])), shape=matrix.shape)

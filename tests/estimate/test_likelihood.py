@@ -1,0 +1,178 @@
+"""The marginal likelihood: its derivatives, its maximum from poor guesses, and where it starts from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from race_problems import problem as race
+
+import calibody as cb
+from calibody.estimate.equation_error import EquationError
+from calibody.estimate.likelihood import Likelihood, Spot
+from calibody.estimate.marginal import Hyper, dependent
+from calibody.estimate.meshes import Meshes
+from calibody.estimate.noise import noises, process_noise
+from calibody.estimate.problem import Problem
+from calibody.estimate.reported import theta_of
+from calibody.estimate.run import Run
+from calibody.estimate.unknowns import entries
+from calibody.mechanics.structure import Structure
+from calibody.solve.condensed import Factor
+from calibody.solve.selected import Selected
+
+
+def pendulum(damping: float = 4e-4, friction: float = 0.0) -> cb.Model:
+    return cb.Model(
+        "pendulum",
+        bodies=[cb.Body("arm", mass=0.4, com=(0, 0, -0.1), inertia=(0.004, 0.004, 0.004))],
+        joints=[cb.Joint("hinge", "arm", axis=(0, 1, 0), damping=damping, friction=friction)],
+        actuators=[cb.Actuator("motor", "hinge")],
+        world=cb.World(gravity=(0, 0, -9.82)),
+    )
+
+
+def shaken(seed: int = 3, duration: float = 2.0, force: float = 0.02, noise: float = 2e-3, friction: float = 0.0, sd: float | None = None) -> cb.Recording:
+    """A pendulum under a white force, every hundredth of a second; its noise is not stated unless `sd` is."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(0.0, duration + 0.1, 0.01)
+    shake = cb.Signal(times, force * rng.normal(size=len(times)))
+    motion = cb.simulate(pendulum(friction=friction), duration, 0.005, {"joint.hinge.angle": 2.0}, {"joint.hinge.force": shake})
+    y = motion["joint.hinge.angle"][::2] + noise * rng.normal(size=len(motion.time[::2]))
+    return cb.Recording("shaken", (cb.Observation("joint.hinge.angle", motion.time[::2], y, sd),))
+
+
+PENDULUM = {"body.arm.inertia.yy": 0.0044, "joint.hinge.damping": 6e-4, "body.arm.com.z": -0.105, "joint.hinge.friction": 0.004}
+FORCE, ANGLE = Hyper(True, "hinge"), Hyper(False, "joint.hinge.angle")
+
+
+def begun(model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str) -> tuple[Problem, list, np.ndarray]:
+    """A problem with process noise of 0.03 on every joint and its first motion."""
+    structure = Structure.build(model, coordinates)
+    wanted = entries(model, {k: cb.Unknown(v) for k, v in unknowns.items()}, [run.name])
+    found, given, _ = noises([run], process_noise(model, 0.03, run.period)[0])
+    worker = Meshes(structure, [run], wanted, found, given)
+    theta = theta_of(wanted, {})
+    problem, x = worker.begin(Problem.of([Run.of(structure, run, h, found[0])], wanted), theta)
+    return problem.smoothed(0.1 * worker.rms_rates(problem, x, theta)), x, theta
+
+
+def four_bar() -> tuple[cb.Model, cb.Recording]:
+    """A loop: the window of the four-bar, its first rod observed."""
+    from problems import four_bar as window, four_bar_start, rates
+
+    model = window()
+    motion = cb.simulate(model, 1.0, 0.005, rates(four_bar_start()))
+    y = motion["joint.ground0.angle"][::2] + 1e-3 * np.random.default_rng(1).normal(size=len(motion.time[::2]))
+    return model, cb.Recording("window", (cb.Observation("joint.ground0.angle", motion.time[::2], y),))
+
+
+CASES = {
+    "tree": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), PENDULUM, [FORCE, ANGLE], "tree"),
+    "free": (lambda: (pendulum(friction=0.003), shaken(friction=0.003, duration=0.6)), PENDULUM, [FORCE, ANGLE], "free"),
+    "loop": (four_bar, {"body.rod0.mass": 1.1, "body.coupler0.com.x": 0.45}, [Hyper(True, "ground0"), Hyper(False, "joint.ground0.angle")], "tree"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_and_hessian_of_the_likelihood(case: str) -> None:
+    """The gradient against differences of L, by parameters and noise sizes; the rows of the noise sizes in the Hessian against differences of the cost's part of the gradient."""
+    make, unknowns, hypers, coordinates = CASES[case]
+    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates)
+    function = Likelihood(problem, hypers)
+    here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1]), most=60)
+    assert np.isfinite(here.value)
+    found = function.derivatives(here)
+    steps = np.concatenate([0.02 * np.abs(theta), [0.02, 0.02]])
+    p = function.p
+    for k, by in enumerate(steps):
+        ends = []
+        for sign in (by, -by):
+            at = np.concatenate([theta, here.sizes])
+            at[k] += sign
+            ends.append(tight(function, here, at[:p], at[p:]))
+        slope = (ends[0][0].value - ends[1][0].value) / (2.0 * by)
+        assert found.gradient[k] == pytest.approx(slope, rel=2e-2, abs=2e-3 * float(np.abs(found.gradient * steps).max()) / by)
+        rows = np.array([found_.taken.gradient[p:] for _, found_ in ends])
+        np.testing.assert_allclose(
+            found.hessian[p:, k], (rows[0] - rows[1]) / (2.0 * by), rtol=3e-2, atol=2e-2 * float(np.abs(found.hessian[p:] * steps).max()) / by
+        )
+
+
+def tight(function: Likelihood, here: Spot, theta: np.ndarray, sizes: np.ndarray):
+    """The motion found twice over, so that nothing of its end is left."""
+    spot = function.at(here.x, theta, sizes, most=60)
+    spot = function.at(spot.x, theta, sizes, most=60)
+    return spot, function.derivatives(spot)
+
+
+def test_entries_of_the_inverse() -> None:
+    problem, x, theta = begun(pendulum(), shaken(duration=0.5), {"body.arm.mass": 0.4}, 0.01, "free")
+    lin = problem.linearise(x, theta, parameters=False)
+    selected = Selected(lin)
+    assert selected.good
+    inverse = Factor(lin).solve(np.eye(len(selected.block)))
+    P, C, n = (lin.Fx.T @ lin.Fx).tocoo(), lin.Cx.tocoo(), lin.Fx.shape[1]
+    for rows, columns in ((P.row, P.col), (n + C.row, C.col), (C.col, n + C.row)):
+        np.testing.assert_allclose(selected.at(rows, columns), inverse[rows, columns], rtol=1e-6, atol=1e-9 * float(np.abs(inverse).max()))
+
+
+def test_the_regression_does_not_depend_on_the_scale_of_forces() -> None:
+    """phi is the same when masses, inertias, frictions and drives are all larger by a factor."""
+    rng = np.random.default_rng(0)
+    times = np.arange(0.0, 3.0, 0.01)
+    torque = cb.Signal(times, 0.3 * np.sin(5 * times))
+    motion = cb.simulate(pendulum(), 2.9, 0.005, {"joint.hinge.angle": 1.0}, {"actuator.motor": torque})
+    y = motion["joint.hinge.angle"][::2] + 1e-3 * rng.normal(size=len(motion.time[::2]))
+    values = {"body.arm.mass": 0.5, "body.arm.inertia.yy": 0.005, "joint.hinge.damping": 1e-3, "actuator.motor.gain": 1.2}
+    run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time[::2], y, 1e-3),), (cb.Drive("actuator.motor", torque),))
+    problem, x, theta = begun(pendulum(), run, values, 0.01, "tree")
+    for cutoff in (3.0, 10.0):
+        error = EquationError(problem, x, theta, cutoff)
+        assert error.phi(7.0 * theta) == pytest.approx(error.phi(theta), abs=1e-6 * abs(error.phi(theta)))
+        found = error.solve(theta)
+        assert found[0] / found[3] == pytest.approx(0.4, rel=0.1)
+
+
+def test_volume_of_the_equations_follows_the_masses() -> None:
+    """`log |det C_b|` of a pendulum: every node's is proportional to its inertia about the pivot."""
+    problem, x, _ = begun(pendulum(damping=0.0), shaken(duration=0.5), {"body.arm.inertia.yy": 0.004}, 0.01, "tree")
+    inertia = np.array([0.004, 0.012])
+    both = [dependent(problem, problem.linearise(x, np.array([i]), parameters=False)) for i in inertia]
+    about = inertia + 0.4 * 0.1**2
+    assert both[1] - both[0] == pytest.approx(problem.runs[0].inner * np.log(about[1] / about[0]), rel=1e-2)
+
+
+@pytest.mark.parametrize("guess", [3.0, pytest.param(0.3, marks=pytest.mark.slow)])
+def test_gentle_double_with_process_noise(shared: Path, guess: float) -> None:
+    """From 3 times and 0.3 times the truth; L never rises."""
+    model, recording, truth = race(shared, "gentle_double")
+    result = cb.fit(model, recording.cut(end=5.0), {path: cb.Unknown(guess * value) for path, value in truth.items()}, process_noise="auto", h=0.01)
+    assert result.converged and result.iterations <= 40
+    values = [i.cost for i in result.history]
+    assert all(after <= before + 1e-3 for before, after in pairwise(values))
+    for path, value in truth.items():
+        e = result.parameters[path]
+        assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd, path
+
+
+def test_auto_finds_more_noise_than_was_stated_never_less() -> None:
+    result = cb.fit(pendulum(), shaken(duration=4.0, sd=5e-4), {"body.arm.inertia.yy": cb.Unknown(0.004)}, process_noise="auto", h=0.01)
+    assert result.converged and result.fit[0].sd == pytest.approx(2e-3, rel=0.15)
+    result = cb.fit(pendulum(), shaken(duration=4.0, sd=4e-3), {"body.arm.inertia.yy": cb.Unknown(0.004)}, process_noise="auto", h=0.01)
+    assert result.converged and result.fit[0].sd == pytest.approx(4e-3, rel=1e-9)
+
+
+def test_a_robust_fit_with_process_noise() -> None:
+    run = shaken(duration=4.0, sd=2e-3)
+    o = run.observations[0]
+    values = o.values.copy()
+    values[[50, 120, 200, 260]] += 0.4
+    spoilt = replace(run, observations=(replace(o, values=values),))
+    result = cb.fit(pendulum(), spoilt, {"body.arm.inertia.yy": cb.Unknown(0.006)}, process_noise="auto", h=0.01, robust=True)
+    e = result.parameters["body.arm.inertia.yy"]
+    assert result.converged and e.sd is not None and abs(e.value - 0.004) < 3.5 * e.sd
+    assert len(result.outliers) == 4
