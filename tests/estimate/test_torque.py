@@ -22,7 +22,7 @@ def arm() -> cb.Model:
     actuators = [
         cb.Actuator("motor", "upper", gain=0.9, gear=3.0, bias=0.1, stiffness=0.2, damping=0.05, delay=0.01, time_constant=0.02),
         cb.Actuator("brake", "upper", gain=0.5, damping=0.02),
-        cb.Actuator("hand", "lower", gain=0.4),
+        cb.Actuator("hand", "lower", gain=0.4, force_range=(-0.3, 0.3)),
     ]
     return cb.Model("arm", bodies, joints, actuators=actuators)
 
@@ -126,3 +126,17 @@ def test_a_torque_sensor_fixes_the_scale() -> None:
 def test_a_force_without_a_drive_is_the_drive(swing: cb.Motion) -> None:
     with pytest.raises(cb.CalibodyError, match=r'nothing drives it; give the measured force as a drive with an sd, "joint.upper.force"'):
         cb.fit(plain(), recording(swing, 0, True, driven=False), {"body.a.mass": None}, h=5e-3)
+
+
+def test_the_balance_by_a_noisy_drive_that_saturates() -> None:
+    """Where the force of an actuator is at its limit, a deviation of its control does nothing."""
+    model, times = arm(), 0.05 * np.arange(9)
+    recording = cb.Recording("run", (cb.Observation("joint.upper.angle", times, np.sin(times), sd=1.0),), drives(True), start=0.0, end=0.4)
+    s = Structure.build(model, "tree")
+    run = Run.of(s, recording, 0.05, Noise({"joint.upper.angle": 1.0}, frozenset(), {}))
+    problem = Problem.of([run], entries(model, {}, ["run"]))
+    states = run.move(run.still(np.array([0.3, -0.2])), 0.3 * np.random.default_rng(1).normal(size=run.layout.size))
+    exact = problem.linearised(0, states, np.zeros(0)).part.Cx.toarray()
+    for k in range(run.layout.size):
+        high, low = (problem.values([run.move(states, sign * 1e-6 * np.eye(1, run.layout.size, k)[0])], np.zeros(0))[1] for sign in (1, -1))
+        np.testing.assert_allclose(exact[:, k], (high - low) / 2e-6, atol=1e-5 * np.abs(exact).max(), err_msg=str(k))

@@ -439,11 +439,11 @@ class Run(Nodes):
             target, row, delay = self._driven(model, drive)
             if target == "control":
                 assert result.control is not None
-                velocity, gain = int(plan_of(s).coordinate_dof[plan_of(s).actuator_coordinate[row]]), float(result.control[row, 0]) / self.h
+                velocity, gain = int(plan_of(s).coordinate_dof[plan_of(s).actuator_coordinate[row]]), result.control[row] / self.h
             else:
-                velocity, gain = row, -0.5
+                velocity, gain = row, np.full(self.K - 1, -0.5)
             assert drive.sd is not None
-            pushed = self._pushed(frames, velocity) @ drive.signal.weights(self.times, delay) * (gain * drive.sd)
+            pushed = self._pushed(frames, velocity) @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
             out.append(term(BALANCE, drive_block(drive.channel), pushed))
         return out
 
