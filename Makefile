@@ -46,6 +46,7 @@ bench: $(INSTALLED) ## measure times and compare them with the committed baselin
 	$(BIN)/python benchmarks/race.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/arm.py
+	$(BIN)/python benchmarks/folds.py
 
 docs: $(DOCS_INSTALLED) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict --quiet

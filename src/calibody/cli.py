@@ -12,7 +12,6 @@ import shlex
 import sys
 import time
 import traceback
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,14 +111,13 @@ def fit(
         calibody fit furuta.toml --out furuta-fit
     """
     from calibody.experiment import load
-    from calibody.experiment.session import fit_into
 
     experiment = load(file)
     folder = out if out is not None else file.with_name(f"{file.stem}-fit")
     command = shlex.join(
         ["calibody", "fit", str(file), *(["--out", str(out)] if out else []), *(["--resume"] if resume else []), *(["--extend"] if extend else [])]
     )
-    found = _fitted(partial(fit_into, extend=extend), experiment, folder, file, resume, command, not (as_json or quiet), BEGAN)
+    found = _fitted(experiment, folder, file, show=not (as_json or quiet), resume=resume, extend=extend, command=command, began=BEGAN)
     _show_fit(found, as_json, quiet)
 
 
@@ -266,7 +264,6 @@ def demo(
     """
     from calibody import demos
     from calibody.experiment import load
-    from calibody.experiment.session import fit_into
 
     folder = out if out is not None else Path("calibody-demo") / name.value
     file = demos.write(name.value, folder)
@@ -274,24 +271,23 @@ def demo(
         typer.echo(f"wrote {file} with its model and recording; fitting it")
     truth = demos.truth_of(folder)
     command = shlex.join(["calibody", "demo", name.value, *(["--out", str(out)] if out else [])])
-    found = _fitted(fit_into, load(file), folder / f"{file.stem}-fit", file, False, command, not (as_json or quiet), time.perf_counter(), truth)
+    found = _fitted(load(file), folder / f"{file.stem}-fit", file, show=not (as_json or quiet), command=command, began=time.perf_counter(), truth=truth)
     _show_fit(found, as_json, quiet, truth)
 
 
 # -- fits --------------------------------------------------------------------------------------------------------------------------
 
 
-def _fitted(
-    fit_into: Any, experiment: Any, folder: Path, file: Path, resume: bool, command: str, show: bool, began: float, truth: dict[str, float] | None = None
-) -> Any:
-    """`fit_into` with a live table; Ctrl-C says where the best point is."""
+def _fitted(experiment: Any, folder: Path, file: Path, show: bool, **settings: Any) -> Any:
+    """`fit_into`, which `settings` are of, with a live table; Ctrl-C says where the best point is."""
     from contextlib import nullcontext
 
     from calibody.console import Iterations
+    from calibody.experiment.session import fit_into
 
     try:
         with Iterations(f"fitting {file}") if show else nullcontext() as lines:
-            return fit_into(experiment, folder, resume, lines, command, began, truth)
+            return fit_into(experiment, folder, report=lines, **settings)
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the best point so far is in {folder}, go on with: calibody fit {file} --out {folder} --resume"

@@ -86,7 +86,7 @@ def shot(observation: cb.Observation) -> tuple[np.ndarray, np.ndarray]:
             q.append(after)
         return (np.array(q) - values) / sd
 
-    unknown = np.array([0.004, 4e-4, 3.0, 0.0]) / units
+    unknown, slope = np.array([0.004, 4e-4, 3.0, 0.0]) / units, np.eye(4)
     for _ in range(8):  # Gauss-Newton from the truth
         slope = np.stack([(residuals(unknown + 1e-5 * e) - residuals(unknown - 1e-5 * e)) / 2e-5 for e in np.eye(4)], axis=1)
         unknown = unknown - np.linalg.solve(slope.T @ slope, slope.T @ residuals(unknown))

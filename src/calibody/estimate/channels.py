@@ -54,9 +54,23 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States) -> Motio
         turned = [np.array(al.matrix_log(al.matmul(al.transpose(_at(R, i)), _at(R, i + 1)))) for i in (0, 1)]
         joint_rate[dof : dof + 3] = (1.5 * turned[0] - 0.5 * turned[1]) / run.h
     return Motion(
-        model, s, numbers, run.h, states.q, states.multipliers, point.control, point.applied, point.turns, run.delta, rate, joint_rate,
-        run.active.astype(float), 0, model.notes, float(run.times[0]),
-    )  # fmt: skip
+        model=model,
+        structure=s,
+        numbers=numbers,
+        h=run.h,
+        q=states.q,
+        multipliers=states.multipliers,
+        control=point.control,
+        applied=point.applied,
+        turns=point.turns,
+        delta=run.delta,
+        start_rate=rate,
+        joint_rate=joint_rate,
+        active=run.active.astype(float),
+        iterations=0,
+        notes=model.notes,
+        start=float(run.times[0]),
+    )
 
 
 def _at(R: al.Matrix, node: int) -> al.Matrix:

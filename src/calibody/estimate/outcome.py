@@ -24,6 +24,7 @@ def outcome(
     problem: Observed,
     solution: Solution,
     found: Uncertainty,
+    *,
     recordings: Sequence[Recording],
     given: bool,
     history: Sequence[Iteration],

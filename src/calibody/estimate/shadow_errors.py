@@ -44,7 +44,7 @@ def assess(problem: ShadowProblem, x: Sequence[States], theta: np.ndarray) -> Un
     factor = chi2 / max(count - used, 1.0)
     analysis = identifiability.analyse(taken.information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     inverse = analysis.covariance / factor
-    covariance, seed = (inverse @ _middle(lin, T, groups, shares) @ inverse for shares in (traces, [0.0] * len(traces)))
+    covariance, printed = (inverse @ _middle(lin, T, groups, shares) @ inverse for shares in (traces, [0.0] * len(traces)))
     white, observed, lost = {}, 0.0, 0.0
     for (r, channel, rows), trace in zip(groups, traces, strict=True):
         if channel is not None:
@@ -52,9 +52,23 @@ def assess(problem: ShadowProblem, x: Sequence[States], theta: np.ndarray) -> Un
             observed += float(lin.F[rows] @ lin.F[rows])
             lost += trace
     dof = round(sum(len(lin.F[rows]) for _, channel, rows in groups if channel is not None) - lost)
-    return in_reported(problem.entries, theta, problem.scale, Uncertainty(
-        reported(problem.entries, theta), analysis, at_bound, 0.0 * theta, 0.0 * theta, covariance, observed, max(dof, 1), white, None, False, covariance, factor, taken,
-    ), seed)  # fmt: skip
+    found = Uncertainty(
+        reported=reported(problem.entries, theta),
+        analysis=analysis,
+        at_bound=at_bound,
+        sd=0.0 * theta,
+        sd_naive=0.0 * theta,
+        covariance=covariance,
+        chi2=observed,
+        dof=max(dof, 1),
+        white=white,
+        agreement=None,
+        robust=False,
+        covariance_theta=covariance,
+        factor=factor,
+        step=taken,
+    )
+    return in_reported(problem.entries, theta, problem.scale, found, printed)
 
 
 def _step(problem: ShadowProblem, lin: Chain, theta: np.ndarray) -> Step:

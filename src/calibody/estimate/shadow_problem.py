@@ -159,9 +159,23 @@ class ShadowProblem(Observed[Steps, States]):
         rate = _free_rates(p, states.v[0])
         turns = assembly.turns_along(s, numbers, states.q)
         return Motion(
-            model, s, numbers, run.h, states.q, reactions, control, applied, turns, 1.0, rate, _joint_rates(s, p, states.v[0]), np.ones(s.nc), 0, model.notes,
-            float(run.times[0]),
-        )  # fmt: skip
+            model=model,
+            structure=s,
+            numbers=numbers,
+            h=run.h,
+            q=states.q,
+            multipliers=reactions,
+            control=control,
+            applied=applied,
+            turns=turns,
+            delta=1.0,
+            start_rate=rate,
+            joint_rate=_joint_rates(s, p, states.v[0]),
+            active=np.ones(s.nc),
+            iterations=0,
+            notes=model.notes,
+            start=float(run.times[0]),
+        )
 
     def stepper(self) -> Spook:
         return self.engine

@@ -36,7 +36,7 @@ LAGS = 20
 """Lags of the Ljung-Box test."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Uncertainty:
     """Covariance and what it means at a solution."""
 
@@ -86,9 +86,23 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     if robust or (agreement is not None and not agreement.agree):
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         covariance = covariance * (larger / size)[:, None] * (larger / size)[None, :]
-    return in_reported(problem.entries, theta, problem.scale, Uncertainty(
-        reported(problem.entries, theta), analysis, at_bound, larger, larger, covariance, chi2, dof, white, agreement, robust, covariance, factor, taken,
-    ), naive)  # fmt: skip
+    found = Uncertainty(
+        reported=reported(problem.entries, theta),
+        analysis=analysis,
+        at_bound=at_bound,
+        sd=larger,
+        sd_naive=larger,
+        covariance=covariance,
+        chi2=chi2,
+        dof=dof,
+        white=white,
+        agreement=agreement,
+        robust=robust,
+        covariance_theta=covariance,
+        factor=factor,
+        step=taken,
+    )
+    return in_reported(problem.entries, theta, problem.scale, found, naive)
 
 
 def in_reported(entries: Sequence[Entry], theta: np.ndarray, scale: np.ndarray, solved: Uncertainty, naive: np.ndarray) -> Uncertainty:

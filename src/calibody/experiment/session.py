@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def fit_into(
     experiment: Experiment,
     folder: Path,
+    *,
     resume: bool = False,
     report: Callable[[Iteration, Progress], None] | None = None,
     command: str | None = None,
@@ -68,7 +69,7 @@ def fit_into(
             result, experiment = more.result, replace(experiment, unknowns=more.unknowns)
         solved = time.perf_counter()
     seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
-    write(result, folder, experiment, command, seconds, truth)
+    write(result, folder, experiment, command=command, seconds=seconds, truth=truth)
     saved = open_folder(folder)
     saved.report()
     return saved

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Motion:
     """`motion["joint.hinge.angle"]`, `motion.time`, `motion.energy`. Arrays have one row per node; vectors have their components last.
 

@@ -61,10 +61,22 @@ def simulate(
     computed = trajectory.q.shape[1]
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
     motion = Motion(
-        model, structure, numbers, h, trajectory.q, trajectory.multipliers, control[:, : computed - 1], applied[:, : computed - 1], turns,
-        method.viscous_below(), start.v, joint_rate, trajectory.active.astype(float), trajectory.iterations,
-        (*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
-    )  # fmt: skip
+        model=model,
+        structure=structure,
+        numbers=numbers,
+        h=h,
+        q=trajectory.q,
+        multipliers=trajectory.multipliers,
+        control=control[:, : computed - 1],
+        applied=applied[:, : computed - 1],
+        turns=turns,
+        delta=method.viscous_below(),
+        start_rate=start.v,
+        joint_rate=joint_rate,
+        active=trajectory.active.astype(float),
+        iterations=trajectory.iterations,
+        notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
+    )
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)
     if computed == n + 1:  # only the node beyond the end is missing: repeat the last step
