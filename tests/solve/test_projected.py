@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from calibody.solve.condensed import Factor, Linearisation, step
-from calibody.solve.projected import Projected, basis
+from calibody.solve.projected import OnNodes, Projected, basis
 
 
-def linearisation(K: int, width: int, kept: int, others: int, more: int, seed: int = 0) -> Linearisation:
+def linearisation(K: int, width: int, kept: int, others: int, more: int, seed: int = 0) -> OnNodes:
     """Random numbers in the places where a run has them: `others` states and `more` equations beside nodes, forces, balances and constraints."""
     rng = np.random.default_rng(seed)
     inner, nq = K - 2, K * width
@@ -32,14 +32,16 @@ def linearisation(K: int, width: int, kept: int, others: int, more: int, seed: i
     when = [np.repeat(np.arange(K), width), np.repeat(np.arange(1, K - 1) + 0.1, kept), np.zeros(others)]
     when += [np.repeat(np.arange(1, K - 1) + 0.2, width), np.tile(np.arange(K) + 0.3, kept), np.zeros(more)]
     Ft, Ct = rng.normal(size=(2 * n, 3)), rng.normal(size=(len(Cx), 3))
-    return Linearisation(rng.normal(size=2 * n), sp.csr_matrix(Fx), Ft, rng.normal(size=len(Cx)), sp.csr_matrix(Cx), Ct, np.concatenate(when), (K, width, kept))
+    return OnNodes(rng.normal(size=2 * n), sp.csr_matrix(Fx), Ft, rng.normal(size=len(Cx)), sp.csr_matrix(Cx), Ct, np.concatenate(when), (K, width, kept))
 
 
 @pytest.mark.parametrize(("others", "more"), [(0, 0), (2, 0), (0, 1), (3, 2)])
 def test_a_step_is_that_of_the_whole_matrix(others: int, more: int) -> None:
     lin = linearisation(7, 5, 2, others, more)
     anywhere = np.full(3, np.inf)
-    a, b = (step(x, np.zeros(3), -anywhere, anywhere, np.zeros(3), np.ones(3)) for x in (lin, replace(lin, nodes=None)))
+    a, b = (
+        step(x, np.zeros(3), -anywhere, anywhere, np.zeros(3), np.ones(3)) for x in (lin, Linearisation(lin.F, lin.Fx, lin.Ft, lin.C, lin.Cx, lin.Ct, lin.when))
+    )
     assert isinstance(a.factor, Projected) and isinstance(b.factor, Factor)
     for name in ("states", "multipliers", "parameters", "information", "response"):
         assert np.allclose(getattr(a, name), getattr(b, name), rtol=1e-8, atol=1e-9), name

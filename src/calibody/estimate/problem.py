@@ -36,6 +36,7 @@ from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.solve.condensed import Linearisation, Sparse
+from calibody.solve.projected import OnNodes
 
 if TYPE_CHECKING:
     from calibody.steppers.motion import Motion
@@ -171,7 +172,8 @@ class Problem(Observed[Run, States]):
         if parameters and started:
             placements = self.placements(r, theta, model, numbers, frames)
             Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
-        return Linearised(Linearisation(F, Fx, Ft, C, Cx, Ct, run.layout.when, (run.K, run.structure.nv, run.kept) if run.kept else None), result)
+        parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
+        return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept)) if run.kept else Linearisation(*parts), result)
 
     @staticmethod
     def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:

@@ -315,7 +315,8 @@ def _initial(value: Any) -> Initial:
         return value
     if isinstance(value, Mapping) and set(value) in ({"value"}, {"value", "sd"}):
         return Initial(value["value"], value.get("sd"))
-    return Initial(value)
+    number: Any = value
+    return Initial(number)
 
 
 def check_resolution(resolution: object, what: str) -> float | None:

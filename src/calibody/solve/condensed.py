@@ -74,9 +74,6 @@ class Linearisation:
     Ct: np.ndarray
     when: np.ndarray | None = None
     """(states and equations,) when each comes in time, if they are chained: their order in the band. None: one is found."""
-    nodes: tuple[int, int, int] | None = None
-    """(nodes, tangents of each, constraints kept at each) where the states begin with the tangents of all nodes and the constraint forces of the inner ones, and the
-    equations with a balance per tangent of the inner nodes and all constraints (one after the other, each at all nodes): see `projected.py`."""
 
     def size(self, theta: np.ndarray) -> float:
         """The size of the terms of the equations: what the parameters contribute to them (1 if they contribute nothing)."""
@@ -85,12 +82,6 @@ class Linearisation:
 
     def factor(self, damping: np.ndarray | float = 0.0) -> Refined:
         """`damping` is added to the diagonal of the states."""
-        if self.nodes is not None and not np.any(damping):
-            from calibody.solve.projected import Projected, basis  # it builds on the factors here
-
-            found = basis(self)
-            if found is not None:
-                return Projected(self, found)
         return Factor(self, damping)
 
 

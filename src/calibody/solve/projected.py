@@ -25,6 +25,19 @@ DEPENDENT = 1e-9
 
 
 @dataclass(frozen=True)
+class OnNodes(Linearisation):
+    """One whose states begin with the tangents of all nodes and the constraint forces of the inner ones, and whose equations begin with a balance per tangent of the inner
+    nodes and all constraints (one after the other, each at all nodes)."""
+
+    nodes: tuple[int, int, int] = (0, 0, 0)
+    """Nodes, tangents of each, constraints kept at each."""
+
+    def factor(self, damping: np.ndarray | float = 0.0) -> Refined:
+        found = None if np.any(damping) else basis(self)
+        return super().factor(damping) if found is None else Projected(self, found)
+
+
+@dataclass(frozen=True)
 class Basis:
     """Of all nodes: null space Z (K, width, freedoms), `G^+` (K, width, kept), and log |det R| (K,)."""
 
@@ -33,9 +46,8 @@ class Basis:
     volume: np.ndarray
 
 
-def basis(lin: Linearisation) -> Basis | None:
+def basis(lin: OnNodes) -> Basis | None:
     """None where the problem is not of this kind: forces that are observed, constraints over several nodes, or dependent ones."""
-    assert lin.nodes is not None
     K, width, kept = lin.nodes
     balance, forces = (K - 2) * width, slice(K * width, K * width + (K - 2) * kept)
     loops = lin.Cx[balance : balance + K * kept].tocoo()
@@ -55,8 +67,8 @@ def basis(lin: Linearisation) -> Basis | None:
 class Projected(Refined):
     stable = True
 
-    def __init__(self, lin: Linearisation, found: Basis) -> None:
-        assert lin.nodes is not None and lin.when is not None
+    def __init__(self, lin: OnNodes, found: Basis) -> None:
+        assert lin.when is not None
         K, width, kept = lin.nodes
         self.n, m = lin.Fx.shape[1], lin.Cx.shape[0]
         self.K, self.width, self.kept = K, width, kept
