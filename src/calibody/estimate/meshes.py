@@ -194,7 +194,8 @@ class Meshes:
         tolerance = 0.03 if rough else TOLERANCE
         problem = problem.sharpened(sharp)
         staged = self.friction and coarse is None
-        solution = minimise(problem, x, theta, Settings(SHARPENING if sharper else 40 if staged else 60, tolerance, repeats=2 if sharper else 4), self._note)
+        settings = Settings(iterations=SHARPENING if sharper else 40 if staged else 60, tolerance=tolerance, repeats=2 if sharper else 4)
+        solution = minimise(problem, x, theta, settings, self._note)
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
             self.blunt = True
             problem = problem.sharpened(self._kept(coarse))
