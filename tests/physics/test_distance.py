@@ -10,6 +10,7 @@ from physics.convergence import order
 from scipy.integrate import solve_ivp
 
 import calibody as cb
+from calibody.estimate.unknowns import entries
 
 ROD, ARM, MASS, MOMENT, GRAVITY = 2.0, 2.0, 1.0, 0.1, 9.81
 FIRST, SECOND = 0.6, 0.4
@@ -96,6 +97,16 @@ def test_length_and_force_are_recovered() -> None:
         p = result.parameters[name]
         assert p.sd is not None and abs(p.value - true) < 4.0 * p.sd + 2e-3, (name, p)
     assert result.parameters["loop.rod.length"].sd < 1e-3  # type: ignore[operator]
+
+
+def test_its_length_is_known_to_be_one() -> None:
+    """Traits of numbers: a length is bounded below, and only rods have one."""
+    run = cb.Recording("run", (cb.Observation("body.body.com.x", np.arange(5.0), np.arange(5.0), 1e-3),))
+    (entry,) = entries(hung(), {"loop.rod.length": 1.9}, ("run",))
+    assert entry.lower == 0.0
+    pinned = cb.Model("pinned", hung().bodies, hung().joints, [cb.Loop("pin", body2="body")])
+    with pytest.raises(cb.CalibodyError, match=r'"loop\.pin\.length" cannot be estimated: a point loop has no length'):
+        cb.fit(pinned, run, {"loop.pin.length": 1.0})
 
 
 def test_sentences(tmp_path: Path) -> None:

@@ -31,8 +31,6 @@ OnNodes = TypeVar("OnNodes", bound=Nodes)
 State = TypeVar("State")
 Sensors = Mapping[tuple[str, str], float]
 SENSOR = ("gain", "bias", "delay")
-GEOMETRY = ("position", "orientation", "anchor", "axis", "reference", "com")
-"""Numbers of a model that place things."""
 
 
 @dataclass(frozen=True, eq=False)

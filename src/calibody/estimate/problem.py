@@ -35,6 +35,7 @@ from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
+from calibody.model.paths import number_at
 from calibody.solve.condensed import Linearisation, Sparse
 from calibody.solve.projected import OnNodes
 
@@ -207,10 +208,8 @@ class Problem(Observed[Run, States]):
     @cached_property
     def _forces(self) -> np.ndarray:
         """Which parameters the equations are linear and homogeneous in: masses, inertias and everything that is a force per something."""
-        words = ("mass", "damping", "friction", "stribeck", "stiffness", "armature", "gain", "bias")
-        return np.array(
-            [bool(e.places) and all(p.sensor is None and (p.path.rsplit(".", 1)[-1] in words or ".inertia." in p.path) for p in e.places) for e in self.entries]
-        )
+        model = self.runs[0].structure.model
+        return np.array([bool(e.places) and all(p.sensor is None and number_at(model, p.path).linear for p in e.places) for e in self.entries])
 
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine

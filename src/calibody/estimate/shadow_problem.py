@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.observe import Data
-from calibody.estimate.observed import GEOMETRY, SENSOR, Observed, Predicted, Sensors, predicted, sensor
+from calibody.estimate.observed import SENSOR, Observed, Predicted, Sensors, predicted, sensor
 from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly
@@ -33,6 +33,8 @@ from calibody.mechanics.kinematics import retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
+from calibody.model.elements import INERTIAL, PLACE
+from calibody.model.paths import number_at
 from calibody.recording.recording import Recording
 from calibody.solve.chain import Chain, Rows as ChainRows
 from calibody.solve.condensed import Sparse
@@ -292,11 +294,11 @@ class ShadowProblem(Observed[Steps, States]):
             if entry.run not in (None, r) or (entry.places and all(place.sensor is not None for place in entry.places)):
                 continue
             step = DIFFERENCE * entry.scale
-            if _linear(entry):
+            if _linear(self.model, entry):
                 low = max(-step, min(self.lower[k] - theta[k], 0.0))  # a friction below zero means nothing
                 ends[k] = self._moved(k, theta, values, step), self._moved(k, theta, values, low), step - low
                 continue
-            places = entry.group is not None or any(f".{g}" in place.path for g in GEOMETRY for place in entry.places)
+            places = _places(self.model, entry)
             late = any(place.path.startswith("actuator.") and place.path.endswith((".delay", ".time_constant")) for place in entry.places)
             step = 0.1 * self.runs[r].h if late else step
             moved = np.stack([theta, theta])
@@ -346,13 +348,15 @@ def _cannot_push(entry: Entry) -> Entry:
     return replace(entry, lower=0.0) if damps and entry.lower == -np.inf else entry
 
 
-LINEAR = ("mass", "damping", "friction", "stribeck", "load_friction", "load_stribeck", "armature", "stiffness", "gain", "bias")
-"""Numbers that the engine's values are linear in."""
+def _linear(model: Model, entry: Entry) -> bool:
+    """Whether the engine's values are linear in it."""
+    return bool(entry.places) and all(p.sensor is None and p.expression is None and number_at(model, p.path).linear for p in entry.places)
 
 
-def _linear(entry: Entry) -> bool:
-    plain = all(p.sensor is None and p.expression is None and (p.path.rsplit(".", 1)[-1] in LINEAR or ".inertia." in p.path) for p in entry.places)
-    return bool(entry.places) and plain
+def _places(model: Model, entry: Entry) -> bool:
+    """Whether it moves or shapes anything, a centre of mass included."""
+    numbers = [number_at(model, p.path) for p in entry.places if p.sensor is None]
+    return entry.group is not None or any(n.role == PLACE or (n.role == INERTIAL and not n.linear) for n in numbers)
 
 
 def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

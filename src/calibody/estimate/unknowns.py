@@ -18,26 +18,9 @@ from calibody.errors import CalibodyError, nearest
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
-from calibody.model.elements import BALL, COUPLING, FREE, POINT, WELD
+from calibody.model.elements import SOFTNESS
 
 SENSOR = ("bias", "gain", "delay")
-# Numbers that physics does not allow below zero; an unknown at one of them is bounded there unless a bound is given.
-NOT_NEGATIVE = (
-    "mass",
-    "friction",
-    "stribeck",
-    "armature",
-    "compliance",
-    "relaxation",
-    "angular_compliance",
-    "angular_relaxation",
-    "load_friction",
-    "load_stribeck",
-    "rest_length",
-    "delay",
-    "time_constant",
-)
-
 SMALL = 1e-3
 """Scale of a number that is zero in the model, if none is given."""
 TILT = 0.1
@@ -181,7 +164,7 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         first.sensor is None
         and first.expression is None
         and lower == -math.inf
-        and (first.path.rsplit(".", 1)[-1] in NOT_NEGATIVE or first.path.endswith(DIAGONAL))
+        and (not paths.number_at(model, first.path).signed or first.path.endswith(DIAGONAL))
     ):
         lower = 0.0
     if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(unknown.upper) or lower > unknown.upper:
@@ -200,15 +183,6 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 
-# Numbers of joints and loops that mean nothing for some kinds of them.
-_UNUSED = {
-    BALL: ("axis", "reference", "springref", "stribeck", "stribeck_rate"),
-    FREE: ("axis", "anchor", "reference", "springref", "stribeck", "stribeck_rate", "compliance", "relaxation", "angular_compliance", "angular_relaxation"),
-    POINT: ("orientation1", "orientation2", "polynomial"),
-    WELD: ("polynomial",),
-    COUPLING: ("anchor1", "anchor2", "orientation1", "orientation2"),
-}
-_SOFT = ("compliance", "relaxation", "angular_compliance", "angular_relaxation")
 LOAD = ("load_friction", "load_stribeck", "friction_radius")
 """Numbers of friction in proportion to the load."""
 
@@ -234,9 +208,10 @@ def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | N
     element = model.tables[place.kind][place.name]
     if place.kind == "joint" and place.field in absent:
         return f'friction in proportion to the load acts in method = "shadow" only; use that, or estimate "joint.{place.name}.friction".'
-    if place.field in _UNUSED.get(element.kind, ()):
+    number = paths.number_of(model, place)
+    if number.kinds and element.kind not in number.kinds:
         return f"a {element.kind} {place.kind} has no {place.field}; leave it out."
-    if place.field in _SOFT and element.compliance == 0.0 and getattr(element, "angular_compliance", 0.0) == 0.0:
+    if number.role == SOFTNESS and element.compliance == 0.0 and getattr(element, "angular_compliance", 0.0) == 0.0:
         return f"{place.kind}.{place.name} is rigid in the model; give it a compliance above zero to start from."
     if place.field.startswith("angular_") and getattr(element, place.field) == 0.0:
         return f"it is zero in the model, which stands for the same number as {place.field.removeprefix('angular_')}; give it a value to start from."

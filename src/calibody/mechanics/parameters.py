@@ -26,25 +26,13 @@ from calibody.mechanics.point import Point
 from calibody.mechanics.structure import ACTUATOR, LAW, TREE, Numbers, Structure
 from calibody.mechanics.sums import along, composite
 from calibody.model import Model
-from calibody.model.paths import Place, resolve
+from calibody.model.elements import INERTIAL, LOAD, SIGNAL, SOFTNESS
+from calibody.model.paths import Place, number_of, resolve
 from calibody.spatial.inertia import pseudo_inertia_tangent
 
 # Relative step of the five-point stencil: its error is this to the fourth power, that of rounding 1e-16 divided by it.
 STEP = 1e-3
-INERTIAL = ("mass", "com", "inertia")
 BALL_LAW = ("stiffness", "damping", "friction", "armature")
-NO_FORCE = (
-    "compliance",
-    "relaxation",
-    "angular_compliance",
-    "angular_relaxation",
-    "load_friction",
-    "load_stribeck",
-    "friction_radius",
-    "delay",
-    "time_constant",
-)
-"""Numbers that do not enter the equations of motion of the nodes."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +47,7 @@ def single(structure: Structure, paths: Sequence[str]) -> list[Place]:
     """The places of paths that name one number each."""
     places = [resolve(structure.model, p) for p in paths]
     for place in places:
-        field = structure.model.world if place.kind == "world" else structure.model.tables[place.kind][place.name]
-        if place.component is None and {**field.NUMBERS, **getattr(field, "DERIVED", {})}[place.field][0]:
+        if place.component is None and number_of(structure.model, place).components:
             raise ModelError(f'The path "{place.path}" names several numbers; name one of them, for instance "{place.path}.x".')
     return places
 
@@ -94,8 +81,8 @@ class _Columns:
         self._regressor: np.ndarray | None = None
 
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
-        kind, field = place.kind, place.field
-        if kind == "body" and field in INERTIAL:
+        kind, field, role = place.kind, place.field, number_of(self.model, place).role
+        if role == INERTIAL:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
@@ -103,7 +90,7 @@ class _Columns:
             return self._law(place), self.nothing
         if kind == "actuator" and field in ACTUATOR:
             return self._actuator(place), self.nothing
-        if kind in ("sensor", "site", "geometry") or field in NO_FORCE:
+        if kind in ("sensor", "site", "geometry") or role in (SOFTNESS, LOAD, SIGNAL):  # not in the balance of the nodes
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         return self._difference(place)
 

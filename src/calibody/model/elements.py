@@ -6,8 +6,8 @@ the order in which the joints of one body are listed. A body without a joint is 
 
 Units are SI: metre, kilogram, second, radian, newton. Quaternions are (w, x, y, z).
 
-Each class lists its numbers in `NUMBERS` (field -> component names and unit): that table is all that paths such as `body.arm.com.x`
-know about the class (`paths.py`).
+Each class lists its numbers in `NUMBERS` (field -> component names, unit and what kind of number it is): that table is all that paths such as
+`body.arm.com.x` know about the class (`paths.py`), and what estimators ask before they bound a number, call it linear or refuse it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from calibody.errors import ModelError
 from calibody.spatial.inertia import smallest_principal_second_moment
@@ -29,13 +29,31 @@ SIX_BY_SIX = tuple(f"{a}{b}" for a in ("x", "y", "z", "rx", "ry", "rz") for b in
 
 HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
 JOINT_KINDS = (HINGE, SLIDE, BALL, FREE)
+SCALARS, TIED = (HINGE, SLIDE), (HINGE, SLIDE, BALL)
+"""Joints with one coordinate; joints that tie a body to its parent."""
 FIXED = "fixed"
 """How a body without a joint hangs on its parent."""
 
 Vector3 = tuple[float, float, float]
 Quaternion4 = tuple[float, float, float, float]
-Number = tuple[tuple[str, ...], str]
-"""Component names (empty for a scalar) and unit of one field."""
+INERTIAL, PLACE, FORCE, SOFTNESS, LOAD, SIGNAL = "inertial", "place", "force", "softness", "load", "signal"
+"""What a number is for: mass and its distribution; where things are; forces; how constraints give way; friction by load; what a control or sample passes through."""
+
+
+class Number(NamedTuple):
+    """One field of numbers of an element."""
+
+    components: tuple[str, ...]
+    """Their names; empty for a scalar."""
+    unit: str
+    role: str = PLACE
+    signed: bool = True
+    """Whether it may be below zero."""
+    linear: bool = False
+    """Whether the equations of motion are linear in it, as in every inertia and every force per something."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of its element that have it; empty: all."""
+
 
 ABSURD = 1e150
 """No number of a mechanism is larger: its square would be infinite in float64 (and that of its inverse zero)."""
@@ -48,11 +66,11 @@ def _coerce(element: Any) -> None:
     """Turn the numeric fields into floats and tuples of floats, and refuse what is not a finite number or has the wrong length."""
     if not isinstance(element.name, str) or not element.name.strip():
         raise ModelError(f"A {element.KIND} has the name {element.name!r}; a name must be a text that is not empty.")
-    for name, (components, _) in element.NUMBERS.items():
+    for name, number in element.NUMBERS.items():
         if not hasattr(element, name):
             continue
         where = f"{element.KIND}.{element.name}.{name}"
-        object.__setattr__(element, name, numbers(getattr(element, name), len(components), where))
+        object.__setattr__(element, name, numbers(getattr(element, name), len(number.components), where))
 
 
 def numbers(value: Any, length: int, where: str) -> Any:
@@ -91,11 +109,11 @@ class Body:
 
     KIND: ClassVar[str] = "body"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "mass": (SCALAR, "kg"),
-        "com": (XYZ, "m"),
-        "inertia": (SYMMETRIC, "kg m^2"),
-        "position": (XYZ, "m"),
-        "orientation": (WXYZ, ""),
+        "mass": Number(SCALAR, "kg", INERTIAL, signed=False, linear=True),
+        "com": Number(XYZ, "m", INERTIAL),
+        "inertia": Number(SYMMETRIC, "kg m^2", INERTIAL, linear=True),
+        "position": Number(XYZ, "m"),
+        "orientation": Number(WXYZ, ""),
     }
 
     name: str
@@ -144,25 +162,25 @@ class Joint:
 
     KIND: ClassVar[str] = "joint"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "axis": (XYZ, ""),
-        "anchor": (XYZ, "m"),
-        "reference": (SCALAR, "{s}"),
-        "stiffness": (SCALAR, "{f}/{s}"),
-        "springref": (SCALAR, "{s}"),
-        "damping": (SCALAR, "{f} s/{s}"),
-        "friction": (SCALAR, "{f}"),
-        "stribeck": (SCALAR, "{f}"),
-        "stribeck_rate": (SCALAR, "{s}/s"),
-        "armature": (SCALAR, "{i}"),
-        "compliance": (SCALAR, "m/N"),
-        "relaxation": (SCALAR, "s"),
-        "angular_compliance": (SCALAR, "rad/(N m)"),
-        "angular_relaxation": (SCALAR, "s"),
-        "load_friction": (SCALAR, ""),
-        "load_stribeck": (SCALAR, ""),
-        "friction_radius": (SCALAR, "m"),
+        "axis": Number(XYZ, "", kinds=SCALARS),
+        "anchor": Number(XYZ, "m", kinds=TIED),
+        "reference": Number(SCALAR, "{s}", kinds=SCALARS),
+        "stiffness": Number(SCALAR, "{f}/{s}", FORCE, linear=True),
+        "springref": Number(SCALAR, "{s}", FORCE, kinds=SCALARS),
+        "damping": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
+        "friction": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
+        "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True, kinds=SCALARS),
+        "stribeck_rate": Number(SCALAR, "{s}/s", FORCE, kinds=SCALARS),
+        "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
+        "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False, kinds=TIED),
+        "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
+        "angular_compliance": Number(SCALAR, "rad/(N m)", SOFTNESS, signed=False, kinds=TIED),
+        "angular_relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
+        "load_friction": Number(SCALAR, "", LOAD, signed=False, linear=True),
+        "load_stribeck": Number(SCALAR, "", LOAD, signed=False, linear=True),
+        "friction_radius": Number(SCALAR, "m", LOAD),
     }
-    DERIVED: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m")}
+    DERIVED: ClassVar[Mapping[str, Number]] = {"position": Number(XYZ, "m")}
     """`joint.X.position`: the anchor in the parent's frame at the reference. Setting it moves the body (`paths.py`)."""
 
     name: str
@@ -227,7 +245,7 @@ class Site:
     """A named frame fixed in a body: a marker, an attachment, the place of a sensor."""
 
     KIND: ClassVar[str] = "site"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m"), "orientation": (WXYZ, "")}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": Number(XYZ, "m"), "orientation": Number(WXYZ, "")}
 
     name: str
     body: str
@@ -256,14 +274,14 @@ class Loop:
 
     KIND: ClassVar[str] = "loop"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "anchor1": (XYZ, "m"),
-        "anchor2": (XYZ, "m"),
-        "orientation1": (WXYZ, ""),
-        "orientation2": (WXYZ, ""),
-        "polynomial": (("c0", "c1", "c2", "c3", "c4"), ""),
-        "length": (SCALAR, "m"),
-        "compliance": (SCALAR, "m/N"),
-        "relaxation": (SCALAR, "s"),
+        "anchor1": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
+        "anchor2": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
+        "orientation1": Number(WXYZ, "", kinds=(WELD,)),
+        "orientation2": Number(WXYZ, "", kinds=(WELD,)),
+        "polynomial": Number(("c0", "c1", "c2", "c3", "c4"), "", kinds=(COUPLING,)),
+        "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE,)),
+        "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False),
+        "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False),
     }
 
     name: str
@@ -305,11 +323,11 @@ class Spring:
 
     KIND: ClassVar[str] = "spring"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "point1": (XYZ, "m"),
-        "point2": (XYZ, "m"),
-        "stiffness": (SCALAR, "N/m"),
-        "damping": (SCALAR, "N s/m"),
-        "rest_length": (SCALAR, "m"),
+        "point1": Number(XYZ, "m"),
+        "point2": Number(XYZ, "m"),
+        "stiffness": Number(SCALAR, "N/m", FORCE, linear=True),
+        "damping": Number(SCALAR, "N s/m", FORCE, linear=True),
+        "rest_length": Number(SCALAR, "m", FORCE, signed=False),
     }
 
     name: str
@@ -333,12 +351,12 @@ class Bushing:
 
     KIND: ClassVar[str] = "bushing"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "point1": (XYZ, "m"),
-        "point2": (XYZ, "m"),
-        "orientation1": (WXYZ, ""),
-        "orientation2": (WXYZ, ""),
-        "stiffness": (SIX_BY_SIX, "N/m, N/rad or N m/rad"),
-        "damping": (SIX_BY_SIX, "N s/m, N s/rad or N m s/rad"),
+        "point1": Number(XYZ, "m"),
+        "point2": Number(XYZ, "m"),
+        "orientation1": Number(WXYZ, ""),
+        "orientation2": Number(WXYZ, ""),
+        "stiffness": Number(SIX_BY_SIX, "N/m, N/rad or N m/rad", FORCE, linear=True),
+        "damping": Number(SIX_BY_SIX, "N s/m, N s/rad or N m s/rad", FORCE, linear=True),
     }
 
     name: str
@@ -378,13 +396,13 @@ class Actuator:
 
     KIND: ClassVar[str] = "actuator"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "gain": (SCALAR, "{f}/unit of control"),
-        "gear": (SCALAR, ""),
-        "bias": (SCALAR, "{f}"),
-        "stiffness": (SCALAR, "{f}/{s}"),
-        "damping": (SCALAR, "{f} s/{s}"),
-        "delay": (SCALAR, "s"),
-        "time_constant": (SCALAR, "s"),
+        "gain": Number(SCALAR, "{f}/unit of control", FORCE, linear=True),
+        "gear": Number(SCALAR, "", FORCE),
+        "bias": Number(SCALAR, "{f}", FORCE, linear=True),
+        "stiffness": Number(SCALAR, "{f}/{s}", FORCE, linear=True),
+        "damping": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
+        "delay": Number(SCALAR, "s", SIGNAL, signed=False),
+        "time_constant": Number(SCALAR, "s", SIGNAL, signed=False),
     }
 
     name: str
@@ -415,7 +433,12 @@ class Sensor:
     """A measured channel: `gain * channel(t - delay) + bias`, with white noise of standard deviation `sd` (0: unknown)."""
 
     KIND: ClassVar[str] = "sensor"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"bias": (SCALAR, "channel unit"), "gain": (SCALAR, ""), "delay": (SCALAR, "s"), "sd": (SCALAR, "channel unit")}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "bias": Number(SCALAR, "channel unit", SIGNAL),
+        "gain": Number(SCALAR, "", SIGNAL),
+        "delay": Number(SCALAR, "s", SIGNAL, signed=False),
+        "sd": Number(SCALAR, "channel unit", SIGNAL, signed=False),
+    }
 
     name: str
     channel: str
@@ -434,7 +457,7 @@ class Geometry:
     """A shape to draw (nothing collides yet): kind sphere, capsule, cylinder, box, ellipsoid, plane or mesh, sizes as half-lengths [m]."""
 
     KIND: ClassVar[str] = "geometry"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": (XYZ, "m"), "orientation": (WXYZ, "")}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"position": Number(XYZ, "m"), "orientation": Number(WXYZ, "")}
 
     name: str
     body: str
@@ -457,7 +480,7 @@ class World:
     """
 
     KIND: ClassVar[str] = "world"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": (XYZ, "m/s^2"), "tilt": (XYZ, "rad")}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": Number(XYZ, "m/s^2", FORCE), "tilt": Number(XYZ, "rad", FORCE)}
 
     name: str = "gravity"
     gravity: Vector3 = (0.0, 0.0, -9.81)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibody.errors import ModelError, nearest
-from calibody.model.elements import Joint, World
+from calibody.model.elements import Joint, Number, World
 
 if TYPE_CHECKING:
     from calibody.model.model import Model
@@ -41,12 +41,21 @@ class Parameter:
     unit: str
 
 
-def _field_table(element: Any) -> dict[str, Any]:
+def _field_table(element: Any) -> dict[str, Number]:
     return {**element.NUMBERS, **getattr(element, "DERIVED", {})}
 
 
+def number_at(model: Model, path: str) -> Number:
+    """What kind of number a path names."""
+    return number_of(model, resolve(model, path))
+
+
+def number_of(model: Model, place: Place) -> Number:
+    return _field_table(model.world if place.kind == "world" else model.tables[place.kind][place.name])[place.field]
+
+
 def _unit(element: Any, field: str, model: Model) -> str:
-    unit = _field_table(element)[field][1]
+    unit = _field_table(element)[field].unit
     joint = element if isinstance(element, Joint) else model.joint(element.joint) if hasattr(element, "joint") else None
     return unit.format(**joint.units) if joint is not None else unit
 
@@ -101,10 +110,10 @@ def all_places(model: Model) -> list[Place]:
     places = [resolve(model, f"world.gravity.{c}") for c in "xyz"] + [resolve(model, f"world.gravity.tilt.{c}") for c in "xyz"]
     for kind, table in model.tables.items():
         for name, element in table.items():
-            for field, (components, _) in _field_table(element).items():
+            for field, number in _field_table(element).items():
                 unit = _unit(element, field, model)
-                if components:
-                    places += [Place(f"{kind}.{name}.{field}.{c}", kind, name, field, i, unit) for i, c in enumerate(components)]
+                if number.components:
+                    places += [Place(f"{kind}.{name}.{field}.{c}", kind, name, field, i, unit) for i, c in enumerate(number.components)]
                 else:
                     places.append(Place(f"{kind}.{name}.{field}", kind, name, field, None, unit))
     return places
