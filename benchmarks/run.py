@@ -210,6 +210,80 @@ def stepping(count: int, coordinates: str, steps: int) -> float:
     return steps // step.PIECE * step.PIECE / best(run, 3)
 
 
+def bricard():
+    """Bricard's six-bar linkage (five rods and the ground): closed by two points on its last hinge, two of whose six equations are redundant."""
+    import calibody as cb
+
+    corners = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+    axes = [(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    bodies = []
+    for i, d in enumerate(np.diff(corners, axis=0)):
+        inertia = np.where(np.abs(d) > 0.5, 0.02 / 12, 1.01 / 12)
+        at = corners[i] - (corners[i - 1] if i else 0.0)
+        bodies.append(cb.Body(f"rod{i}", f"rod{i - 1}" if i else "world", mass=1.0, com=tuple(d / 2), inertia=tuple(inertia), position=tuple(at)))
+    joints = [cb.Joint(f"j{i}", f"rod{i}", axis=axis) for i, axis in enumerate(axes)]
+    ends = [((x, 0.0, 0.0), (x, 0.0, 1.0)) for x in (-0.5, 0.5)]
+    loops = [cb.Loop(f"close{k}", body1="rod4", body2="world", anchor1=tuple(np.subtract(b, corners[4])), anchor2=b) for k, (_, b) in enumerate(ends)]
+    return cb.Model("bricard", bodies, joints, loops, world=cb.World(gravity=(0, -9.81, 0)))
+
+
+def fourbar():
+    import calibody as cb
+
+    bar = {"mass": 1.0, "com": (0.5, 0, 0), "inertia": (0.01, 0.1, 0.1)}
+    bodies = [cb.Body("a", **bar), cb.Body("b", "a", position=(1, 0, 0), **bar), cb.Body("c", position=(1, 0, 0), **bar)]
+    loop = cb.Loop("close", body1="b", body2="c", anchor1=(1, 0, 0), anchor2=(1, 0, 0))
+    return cb.Model("fourbar", bodies, [cb.Joint(f"j{x}", x) for x in "abc"], [loop], world=cb.World(gravity=(0, -9.81, 0)))
+
+
+def short_run(name: str) -> Callable[[], object]:
+    """Ten steps: what `simulate` takes besides its steps."""
+    import calibody as cb
+
+    model, start = {"bricard": (bricard, {}), "fourbar": (fourbar, {"joint.ja.angle": 1.0, "joint.jc.angle": 1.0})}[name]
+    built = model()
+    return lambda: cb.simulate(built, 0.01, 1e-3, start)
+
+
+def spook_chain(steps: int) -> Callable[[], object]:
+    """A chain of 30 bodies with dry friction in every joint."""
+    import calibody as cb
+
+    model = chain(30).replace({f"joint.j{i}.armature": 0.0 for i in range(30)})
+    return lambda: cb.simulate(model, 1e-3 * steps, 1e-3, {"joint.j0.angle": 0.5}, stepper="spook")
+
+
+def arm_over_mujoco(steps: int = 4096) -> float | None:
+    """Time of a step of the seven-joint arm of `arm.py` (with its friction) over that of MuJoCo's; None without pybullet's data."""
+    import mujoco
+    from arm import arm
+
+    import calibody as cb
+    from calibody import formats
+
+    built = arm()
+    if built is None:
+        return None
+    model, joints, _ = built
+    with tempfile.TemporaryDirectory() as folder:
+        formats.convert(model, Path(folder) / "arm.xml")
+        theirs = mujoco.MjModel.from_xml_path(str(Path(folder) / "arm.xml"))  # type: ignore[attr-defined]
+    theirs.opt.timestep = 1e-3
+    data = mujoco.MjData(theirs)  # type: ignore[attr-defined]
+
+    def stepped() -> None:
+        mujoco.mj_resetData(theirs, data)  # type: ignore[attr-defined]
+        data.qpos[:] = 0.5
+        for _ in range(steps):
+            mujoco.mj_step(theirs, data)  # type: ignore[attr-defined]
+
+    def run(n: int) -> Callable[[], object]:
+        return lambda: cb.simulate(model, 1e-3 * n, 1e-3, {f"joint.{j}.angle": 0.5 for j in joints})
+
+    ours = best(run(steps + 64), 3) - best(run(64), 3)
+    return ours / best(stepped, 3)
+
+
 def friction_batch(count: int) -> Callable[[], object]:
     """Complementarity problems of 12 rows: three planar contacts each."""
     from friction_problems import PLANAR, random_problem
@@ -425,6 +499,15 @@ def simulate(unit: float) -> list[Metric]:
     for count, coordinates, gate in ((2, "tree", 5000.0), (2, "free", 5000.0), (7, "tree", 2000.0), (30, "tree", None)):
         rate = stepping(count, coordinates, 4096)
         out.append(Metric(f"simulate, {count}-body chain, {coordinates}", rate, "steps/s", gate, more_is_better=True, relative=1000.0 / rate / unit))
+    again = best(short_run("fourbar"), 5)
+    out.append(Metric("simulate again, four-bar, ten steps", 1e3 * again, "ms", 20.0, relative=again / unit))
+    ratio = arm_over_mujoco()
+    if ratio is not None:
+        out.append(Metric("a step of the seven-joint arm over MuJoCo's", ratio, "x", 10.0))
+    with tempfile.TemporaryDirectory() as folder:
+        out.append(Metric("simulate, first compilation ever of Bricard's linkage", process("short_run('bricard')", Path(folder)).total, "s", 12.0))
+        processes = [process("short_run('fourbar')", Path(folder)).total for _ in range(4)]
+        out.append(Metric("simulate, four-bar in a new process, imports included", min(processes[1:]), "s", 1.5))
     out.append(Metric("MuJoCo, 7-body chain (reference work)", 1000.0 / unit, "steps/s", more_is_better=True))
     return out
 
@@ -438,6 +521,9 @@ def regularised(unit: float) -> list[Metric]:
     return [
         Metric("complementarity problems of 12 rows, in a batch", problems / batch, "1/s", 20_000.0, more_is_better=True, relative=batch / unit),
         Metric("spook, Furuta pendulum, 40 s in 400 000 steps", whole, "s", 60.0, relative=whole / unit),
+        Metric(
+            "spook, 30-body chain with friction everywhere", 300 / (best(spook_chain(310), 1) - best(spook_chain(10), 1)), "steps/s", 300.0, more_is_better=True
+        ),
         Metric("spook, the same with friction by load", dry, "steps/s", 2000.0, more_is_better=True, relative=1000.0 / dry / unit),
     ]
 

@@ -199,3 +199,18 @@ def test_step_that_does_not_converge() -> None:
 def test_wrong_arguments(arguments: dict, sentence: str) -> None:
     with pytest.raises(cb.CalibodyError, match=sentence):
         cb.simulate(point_pendulum(), **arguments)
+
+
+def test_parallelogram_drawn_flat_is_fitted() -> None:
+    """The rows of its closure are chosen along the motion, not in the pose it was drawn in: the motion of the fit is closed."""
+    model = flat_parallelogram((0.0, -9.81, 0.0)).replace({"joint.ja.damping": 0.3})
+    truth = cb.simulate(model, 1.0, 5e-3, {"joint.ja.angle": -1.0, "joint.jc.angle": -1.0})
+    noise = np.random.default_rng(0)
+    observed = tuple(
+        cb.Observation(f"joint.{j}.angle", truth.time, truth[f"joint.{j}.angle"] + 1e-3 * noise.normal(size=len(truth.time)), 1e-3) for j in ("ja", "jc")
+    )
+    result = cb.fit(model, cb.Recording("swing", observed), {"joint.ja.damping": cb.Unknown(0.2)}, h=0.02)
+    motion = result.motion()
+    ends = [motion.frames.H[:, :, motion.structure.body_link[name]] for name in ("b", "c")]
+    assert np.abs(np.subtract(*(H[:, 0] + H[:, 3] for H in ends))).max() < 1e-9
+    assert abs(result.parameters["joint.ja.damping"].value - 0.3) < 4.0 * result.parameters["joint.ja.damping"].sd  # type: ignore[operator]

@@ -31,6 +31,7 @@ from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unknowns import LOAD, Entry, Unknown, entries, refuse_what_does_not_act, rubbing
+from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
@@ -282,7 +283,12 @@ class Meshes:
         model, numbers, sensors = problem.model_of(r, theta)
         if run.structure.nc:
             run = replace(run, active=independent(run.structure, numbers, resting(run.structure, model)))
-        run, states = first_motion(run, model, numbers, sensors, self.robust)
+        begun = run
+        run, states = first_motion(begun, model, numbers, sensors, self.robust)
+        if run.structure.nc:
+            active = host.independent_along(run.structure, numbers, states.q, resting(run.structure, model))
+            if not np.array_equal(active, run.active):  # drawn in a pose in which more equations depend on each other than along the motion
+                run, states = first_motion(replace(begun, active=active), model, numbers, sensors, self.robust)
         states = multipliers_of(run, model, numbers, states)
         if len(run.ringing):
             size = np.sqrt((states.multipliers**2).mean(axis=1))

@@ -148,16 +148,40 @@ def compatible(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndar
 
 
 def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) -> np.ndarray:
-    """Which constraint rows to keep: all rows of joints and all compliant ones, and of the loops a largest independent set.
+    """Which constraint rows to keep in one pose: all rows of joints and all compliant ones, and of the loops a largest independent set."""
+    return _independent(structure, G, softness)[0]
 
-    Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3).
-    """
+
+# Nodes of a motion at which the rows of its loops are looked at.
+LOOKS = 9
+
+
+def independent_along(structure: Structure, numbers: Numbers, q: np.ndarray, resting: np.ndarray) -> np.ndarray:
+    """The same for a whole motion (nq, K) that need not close the loops yet: as in the pose, on the way from it to where they are closed, in which most rows
+    are independent, and of several such in that where they are so most clearly. A pose in which a mechanism is stretched out has fewer than all others."""
+    held = np.zeros(structure.nv, dtype=bool)
+    keep, clear = _independent(structure, configuration(structure, numbers, resting).G, numbers.softness)
+    if keep.all():
+        return keep
+    for k in np.unique(np.linspace(0, q.shape[1] - 1, LOOKS).round().astype(int)):
+        try:
+            closest = closed(structure, numbers, q[:, k], held, "euclidean", 1.0)
+        except SimulationError:
+            continue
+        rows, clearly = _independent(structure, configuration(structure, numbers, closest).G, numbers.softness)
+        if (rows.sum(), clearly) > (keep.sum(), clear):
+            keep, clear = rows, clearly
+    return keep
+
+
+def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray) -> tuple[np.ndarray, float]:
+    """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept, and the last pivot relative to the largest entry."""
     keep = np.ones(structure.nc, dtype=bool)
     if not structure.nc:
-        return keep
+        return keep, 1.0
     loops = np.array([owner.startswith("loop.") for owner in structure.row_owners]) & (softness[0] == 0.0)
     if not loops.any():
-        return keep
+        return keep, 1.0
     import scipy.linalg  # here, because importing it takes as long as everything else of a small evaluation
 
     rows = G[loops]
@@ -170,4 +194,4 @@ def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) 
     scale = max(float(np.abs(G[loops]).max()), 1e-300)
     rank = int((diagonal > DEPENDENT * scale).sum())
     keep[np.flatnonzero(loops)[pivot[rank:]]] = False
-    return keep
+    return keep, float(diagonal[rank - 1] / scale) if rank else 1.0
