@@ -97,6 +97,7 @@ def _of_drives(problem: Problem) -> Iterator[tuple[str, str]]:
     for path in dict.fromkeys(drive.channel for run in problem.runs for drive in run.recording.drives):
         if path.startswith("actuator."):
             yield f"{path}.delay", f"a delay of {path}"
+            yield f"{path}.time_constant", f"a lag of {path}"
             yield f"{path}.bias", f"a constant force of {path}"
 
 
