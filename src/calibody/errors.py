@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class CalibodyError(ValueError):
@@ -20,6 +21,19 @@ class FormatError(CalibodyError):
 
 class SimulationError(CalibodyError):
     """A motion cannot be computed: a step that has no solution, a start that violates a closed loop, a step too large."""
+
+
+class NumericalError(ArithmeticError):
+    """A computation failed, and nobody has made a mistake yet: a singular matrix. Who asked for it tries another way, or says what it means (`CalibodyError`)."""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """At the door of an estimator (also as a decorator): a numerical failure that nobody could mend becomes a sentence for the user."""
+    try:
+        yield
+    except NumericalError as failure:
+        raise CalibodyError(str(failure)) from failure
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -111,7 +111,7 @@ def tight(function: Likelihood, here: Spot, theta: np.ndarray, sizes: np.ndarray
 
 def test_entries_of_the_inverse() -> None:
     problem, x, theta = begun(pendulum(), shaken(duration=0.5), {"body.arm.mass": 0.4}, 0.01, "free")
-    lin = problem.linearise(x, theta, parameters=False)
+    lin = problem.linearise(x, theta, parameters=False).whole
     selected = Selected(lin)
     assert selected.good
     inverse = Factor(lin).solve(np.eye(len(selected.block)))
@@ -141,7 +141,7 @@ def test_volume_of_the_equations_follows_the_masses() -> None:
     """`log |det C_b|` of a pendulum: every node's is proportional to its inertia about the pivot."""
     problem, x, _ = begun(pendulum(damping=0.0), shaken(duration=0.5), {"body.arm.inertia.yy": 0.004}, 0.01, "tree")
     inertia = np.array([0.004, 0.012])
-    both = [dependent(problem, problem.linearise(x, np.array([i]), parameters=False)) for i in inertia]
+    both = [dependent(problem, problem.linearise(x, np.array([i]), parameters=False).whole) for i in inertia]
     about = inertia + 0.4 * 0.1**2
     assert both[1] - both[0] == pytest.approx(problem.runs[0].inner * np.log(about[1] / about[0]), rel=1e-2)
 

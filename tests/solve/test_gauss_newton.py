@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from calibody.errors import CalibodyError, NumericalError, told
 from calibody.solve import condensed
-from calibody.solve.condensed import Linearisation, bounded
+from calibody.solve.arrow import Arrow, bounded
+from calibody.solve.condensed import Linearisation
 from calibody.solve.gauss_newton import AbstractProblem, Settings, minimise
 
 Y1 = np.array([1, 0.997829, 2.366363, 6.448709, 5.225859, 2.617129, 1.324945, 1.071534, 1.058930, 3.189685, 6.790586])
@@ -142,7 +144,7 @@ def test_bounded_quadratic_programmes_satisfy_their_conditions() -> None:
         A = rng.normal(size=(p + 2, p))
         H_, g = A.T @ A, 3 * rng.normal(size=p)
         lower, upper = -rng.uniform(0, 1, p), rng.uniform(0, 1, p)
-        d, _ = bounded(H_, g, lower, upper, np.ones(p))
+        d, _ = bounded(Arrow.dense(H_), g, lower, upper, np.ones(p))
         slope = H_ @ d + g
         assert np.all(d >= lower - 1e-12) and np.all(d <= upper + 1e-12)
         inside = (d > lower + 1e-12) & (d < upper - 1e-12)
@@ -166,3 +168,11 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
     for x, one, _ in found:
         assert np.abs(K @ x - b).max() < 1e-9 and np.abs(one - x[:, 0]).max() < 1e-9 * np.abs(x).max()
     assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)
+
+
+def test_a_matrix_that_cannot_be_factored_is_no_mistake_of_the_user() -> None:
+    """It has an exception of its own; at the door of an estimator that becomes a sentence."""
+    assert not issubclass(NumericalError, CalibodyError)
+    with pytest.raises(CalibodyError, match="singular") as sentence, told():
+        raise condensed.singular()
+    assert isinstance(sentence.value.__cause__, NumericalError)

@@ -1,6 +1,6 @@
 """The estimated motion as a `Motion`, and the standard deviation of any of its channels.
 
-A channel at a node depends on few unknowns: the nodes and multipliers around it, and the parameters. With `o_x`, `o_theta` its gradient (central
+A channel at a node depends on few unknowns: the nodes and multipliers around it, deviations of noisy drives, and the parameters. With `o_x`, `o_theta` its gradient (central
 differences of the channel itself on a window of nodes), X = dx/dtheta the response of the states and K^-1 the inverse of their KKT matrix,
 
     variance = factor o_x' (K^-1)_xx o_x + (o_theta + X'o_x)' cov (o_theta + X'o_x)
@@ -19,13 +19,14 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import HIDDEN
-from calibody.estimate.layout import MULTIPLIERS, NODES, States
+from calibody.estimate.layout import MULTIPLIERS, NODES, States, drive_block
 from calibody.estimate.run import Run
 from calibody.mechanics import assembly
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
+from calibody.recording.recording import Drive
 from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
 
@@ -97,28 +98,24 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
-    r, first = problem.runs[run], sum(other.layout.size for other in problem.runs[:run])
+    r, e = problem.runs[run], found.step.runs[run]
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
     windows = _Windows(result.motion(run), nodes, names)
-    local = _local(r, nodes)
-    by_states = np.stack(
-        [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(r.structure.nv)] + [windows.by_multiplier(int(c)) for c in np.flatnonzero(r.active)],
-        axis=2,
-    )
-    by_theta = np.zeros((*by_states.shape[:2], len(result.theta)))
-    for p in range(len(result.theta)):
-        by_theta[..., p] = _by_parameter(result, run, windows, p)
-    variance, lost = np.empty(by_states.shape[:2]), np.empty(by_states.shape[:2])
-    for k, rows in enumerate(first + local):
-        g = by_states[:, k]
+    by_states = _by_states(r, windows, nodes)
+    by_theta = np.zeros((len(by_states[0]), len(nodes), len(e.columns)))
+    for k, p in enumerate(e.columns):
+        by_theta[..., k] = _by_parameter(result, run, windows, int(p))
+    covariance = found.covariance_theta[np.ix_(e.columns, e.columns)]
+    variance, lost = (np.empty((by_theta.shape[0], len(nodes))) for _ in range(2))
+    for k, (rows, g) in enumerate(zip(_local(r, nodes), by_states, strict=True)):
         basis = g.T if len(g) < len(rows) else np.eye(len(rows))
-        sides = np.zeros((len(found.step.factor.scale), basis.shape[1]))
+        sides = np.zeros((len(e.factor.scale), basis.shape[1]))
         sides[rows] = basis
-        solved = found.step.factor.solve(sides)[rows]
+        solved = e.factor.solve(sides)[rows]
         spread = solved if len(g) < len(rows) else solved @ g.T
-        along = by_theta[:, k] + g @ found.step.response[rows]
-        variance[:, k] = found.factor * np.einsum("ci,ic->c", g, spread) + np.einsum("ci,ij,cj->c", along, found.covariance_theta, along)
-        lost[:, k] = (_in_scales(found, along) ** 2).sum(1)
+        along = by_theta[:, k] + g @ e.response[rows]
+        variance[:, k] = found.factor * np.einsum("ci,ic->c", g, spread) + np.einsum("ci,ij,cj->c", along, covariance, along)
+        lost[:, k] = (_in_scales(found, along, e.columns) ** 2).sum(1)
     return np.where(lost > HIDDEN * variance, np.inf, np.sqrt(np.maximum(variance, 0.0)))
 
 
@@ -126,21 +123,55 @@ def instants(result: Result, run: int) -> np.ndarray:
     """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
     columns = WINDOW * r.structure.nv + r.kept
-    count = int(np.clip(INSTANTS_BUDGET / (len(result.uncertainty.step.factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
+    count = int(
+        np.clip(INSTANTS_BUDGET / (len(result.uncertainty.step.runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS)
+    )
     return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
 
 
-def _in_scales(found: Uncertainty, along: np.ndarray) -> np.ndarray:
-    """(channels, unresolved directions): the change of the channels when each of these moves by its own scale."""
+def _in_scales(found: Uncertainty, along: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """(channels, unresolved directions): the change of the channels, given along some parameters, when each of these moves by its own scale."""
     shown, analysis = found.reported, found.analysis
-    per_scale = (along @ np.linalg.inv(shown.by_theta)) * shown.scale
+    if not analysis.weak.shape[1]:
+        return np.zeros((len(along), 0))
+    whole = np.zeros((len(along), len(shown.scale)))
+    whole[:, columns] = along
+    per_scale = np.linalg.solve(shown.by_theta.T, whole.T).T * shown.scale
     return per_scale[:, analysis.free] @ analysis.weak
 
 
-def _local(run: Run, nodes: np.ndarray) -> np.ndarray:
-    """(instants, unknowns): indices of the coordinates of the window around each node, then of the multipliers of the node itself."""
+def _local(run: Run, nodes: np.ndarray) -> list[np.ndarray]:
+    """Of every instant the unknowns that its channels depend on: the coordinates of the window around its node, the multipliers of the node itself,
+    and the deviations of noisy drives in the intervals on both sides."""
     around = [run.layout.member(NODES, i)[nodes + j] for j in range(-1, WINDOW - 1) for i in range(run.structure.nv)]
-    return np.stack([*around, *(run.layout.member(MULTIPLIERS, c)[nodes - 1] for c in range(run.kept))], axis=1)
+    fixed = np.stack([*around, *(run.layout.member(MULTIPLIERS, c)[nodes - 1] for c in range(run.kept))], axis=1)
+    places = [run.layout.place[drive_block(d.channel)].start for d in run.uncertain]
+    samples = [[first + np.flatnonzero(_two_means(run, d, k).any(axis=0)) for first, d in zip(places, run.uncertain, strict=True)] for k in nodes]
+    return [np.concatenate([own, *driven]) for own, driven in zip(fixed, samples, strict=True)]
+
+
+def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarray]:
+    """Of every instant (channels, unknowns): the gradient by the unknowns of `_local`."""
+    columns = [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(run.structure.nv)]
+    columns += [windows.by_multiplier(int(c)) for c in np.flatnonzero(run.active)]
+    fixed = np.stack(columns, axis=2)
+    forces = [[windows.by_drive(*run.driven(windows.motion.model, d)[:2], side) for side in (0, 1)] for d in run.uncertain]
+    out = []
+    for k, node in enumerate(nodes):
+        parts = [fixed[:, k]]
+        for d, sides in zip(run.uncertain, forces, strict=True):
+            means = _two_means(run, d, int(node))
+            both = np.stack([side[:, k] for side in sides], axis=1) @ means
+            parts.append(both[:, means.any(axis=0)])
+        out.append(np.concatenate(parts, axis=1))
+    return out
+
+
+def _two_means(run: Run, drive: Drive, node: int) -> np.ndarray:
+    """(2, samples): what a deviation of each sample by one sd adds to the mean of a drive over the intervals before and after a node."""
+    assert drive.sd is not None
+    _, _, delay = run.driven(run.structure.model, drive)
+    return drive.sd * drive.signal.weights(run.times[node - 1 : node + 2], delay).toarray()
 
 
 def _by_parameter(result: Result, run: int, windows: _Windows, p: int) -> np.ndarray:
@@ -183,6 +214,15 @@ class _Windows:
         d[dof, place::WINDOW] = STEP
         ends = [self.values(replace(self.motion, q=retract(self.motion.structure, self.motion.q, sign * d))) for sign in (1.0, -1.0)]
         return (ends[0] - ends[1]) / (2.0 * STEP)
+
+    def by_drive(self, target: str, row: int, side: int) -> np.ndarray:
+        """Derivative by the mean of a control or an applied force over the interval before (0) or after (1) the middle nodes."""
+        signals = getattr(self.motion, target)
+        size = STEP * max(1.0, float(np.abs(signals).max(initial=0.0)))
+        d = np.zeros_like(signals)
+        d[row, side::WINDOW] = size
+        ends = [self.values(replace(self.motion, **{target: signals + sign * d})) for sign in (1.0, -1.0)]
+        return (ends[0] - ends[1]) / (2.0 * size)
 
     def by_multiplier(self, row: int) -> np.ndarray:
         """Derivative by one multiplier of the middle nodes."""

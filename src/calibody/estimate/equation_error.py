@@ -86,7 +86,7 @@ class EquationError:
 
     def forces(self, theta: np.ndarray, parameters: bool) -> tuple[np.ndarray, np.ndarray]:
         """Filtered forces (nodes, joints) of all runs, in units such that each node counts `share`, and their derivatives (nodes, joints, p)."""
-        lin = self.problem.linearise(self.x, theta, parameters=parameters)
+        lin = self.problem.linearise(self.x, theta, parameters=parameters).whole
         first, value, by = 0, [], []
         for run, to_joints in zip(self.problem.runs, self.maps, strict=True):
             rows = slice(first, first + run.layout.row_place[BALANCE].stop)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from calibody.errors import told
 from calibody.estimate import noise
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import FRICTION_STAGES, Meshes
@@ -31,6 +32,7 @@ FEWEST = 60
 """Nodes of a run, at least."""
 
 
+@told()
 def foresee(
     model: Model,
     runs: Sequence[Recording],
@@ -54,4 +56,4 @@ def foresee(
     problem, x = worker.begin(Problem.of([Run.of(structure, r, h, n) for r, n in zip(cut, found, strict=True)], unknowns), theta)
     problem = problem.sharpened(FRICTION_STAGES[-1] * worker.rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
-    return in_numbers(taken.information, unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)
+    return in_numbers(np.asarray(taken.information), unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)

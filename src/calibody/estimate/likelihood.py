@@ -133,7 +133,7 @@ class Likelihood:
     def refreshed(self, spot: Spot) -> Spot:
         """With every noise size moved to where L would have its minimum if the effective numbers of observations did not change: `l += 1/2 log(squares/number)`."""
         problem = spot.problem
-        lin = problem.linearise(spot.x, spot.theta, parameters=False)
+        lin = problem.linearise(spot.x, spot.theta, parameters=False).whole
         rows = [marginal.scaled_by(problem, h, len(lin.F))[0] for h in self.hypers]
         selected = self._selected(lin)
         if selected is None:
@@ -154,7 +154,7 @@ class Likelihood:
         slope = self._slope(problem, spot, lin, taken, selected)
         gradient = taken.gradient + slope
         gradient[self.p :] += self.counts
-        H = taken.information.copy()
+        H = np.array(taken.information)
         T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
         for j, mine in enumerate(rows):
             H[self.p + j] = H[:, self.p + j] = -2.0 * lin.F[mine] @ T[mine]
@@ -164,7 +164,7 @@ class Likelihood:
 
     def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, list[np.ndarray]]:
         """The linearisation with a column per noise size, and the rows of F that each scales."""
-        lin = problem.linearise(spot.x, spot.theta)
+        lin = problem.linearise(spot.x, spot.theta).whole
         F, C = np.zeros((len(lin.F), self.n)), np.zeros((len(lin.C), self.n))
         rows = []
         for j, h in enumerate(self.hypers):
@@ -183,7 +183,8 @@ class Likelihood:
             changed[: lin.Fx.shape[1], j] = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
         response = taken.response.copy()
         response[:, self.p :] -= taken.factor.solve(changed)
-        return replace(taken, response=response)
+        (only,) = taken.runs
+        return replace(taken, runs=(replace(only, response=response),))
 
     @staticmethod
     def _selected(lin: Linearisation) -> Selected | None:
@@ -198,7 +199,7 @@ class Likelihood:
 
     def _slope(self, problem: Problem, spot: Spot, lin: Linearisation, taken: Step, selected: Selected | None) -> np.ndarray:
         """dV/d eta, the states following."""
-        sd = np.sqrt(1.0 / np.maximum(np.diag(taken.information), 1e-300))
+        sd = np.sqrt(1.0 / np.maximum(taken.information.diagonal(), 1e-300))
         steps = np.minimum(sd, 0.1 * self.scale)
         steps[self.p :] = 1.0
         steps *= NEAR if selected is not None else 0.1
@@ -211,7 +212,7 @@ class Likelihood:
                 out[k] = (ends[0] - ends[1]) / (2.0 * steps[k])
                 continue
             other, x, theta = self._aside(spot, k, steps[k], response)
-            moved = other.linearise(x, theta, parameters=False)
+            moved = other.linearise(x, theta, parameters=False).whole
             change = selected.weigh(moved.Cx - lin.Cx, taken.factor.n)
             by_states = moved.Fx - lin.Fx if moved.Fx.shape == lin.Fx.shape else moved.Fx - lin.Fx[len(lin.F) - len(moved.F) :]
             by_states.eliminate_zeros()
@@ -249,7 +250,7 @@ class Likelihood:
     def hessian(self, spot: Spot, here: Derivatives) -> np.ndarray:
         """Second derivatives of L by differences of its gradient, the motion found anew at every one."""
         p, n = self.p, self.n
-        sd = np.sqrt(1.0 / np.maximum(np.diag(here.taken.information), 1e-300))
+        sd = np.sqrt(1.0 / np.maximum(here.taken.information.diagonal(), 1e-300))
         steps = np.minimum(ASIDE * sd, 0.1 * np.maximum(self.scale, np.abs(np.concatenate([spot.theta, np.zeros(n)]))))
         steps[p:] = ASIDE_SIZE
         H = here.hessian.copy()

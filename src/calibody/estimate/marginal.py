@@ -34,6 +34,7 @@ from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, P
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
 from calibody.solve.condensed import Linearisation, Sparse, Step
+from calibody.solve.threads import spread
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
@@ -56,8 +57,12 @@ def log_likelihood(problem: Problem, x: Sequence[States], theta: np.ndarray, log
 
 def volume(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
     """1/2 log |det H| of all runs, which have no states in common."""
-    lin = problem.linearise(x, theta, parameters=False)
-    return 0.5 * lin.factor().log_determinant - dependent(problem, lin)
+    return sum(spread(lambda r: _volume(problem, r, x[r], theta), len(problem.runs)))
+
+
+def _volume(problem: Problem, r: int, motion: States, theta: np.ndarray) -> float:
+    part = problem.linearised(r, motion, theta, parameters=False).part
+    return 0.5 * part.factor().log_determinant - _dependent(problem.runs[r], part.Cx)
 
 
 def dependent(problem: Problem, lin: Linearisation) -> float:
@@ -65,10 +70,13 @@ def dependent(problem: Problem, lin: Linearisation) -> float:
     out, row, column = 0.0, 0, 0
     for run in problem.runs:
         rows, size = run.layout.rows, run.layout.size
-        own = lin.Cx if len(problem.runs) == 1 else lin.Cx[row : row + rows, column : column + size]
-        out += _general(run, own) if len(run.ringing) or run.starts else _nodes(run, own)
+        out += _dependent(run, lin.Cx if len(problem.runs) == 1 else lin.Cx[row : row + rows, column : column + size])
         row, column = row + rows, column + size
     return out
+
+
+def _dependent(run: Run, equations: Sparse) -> float:
+    return _general(run, equations) if len(run.ringing) or run.starts else _nodes(run, equations)
 
 
 def _nodes(run: Run, equations: Sparse) -> float:
@@ -120,23 +128,27 @@ def _general(run: Run, equations: Sparse) -> float:
 
 def _log_determinant(problem: Problem, x: Sequence[States], theta: np.ndarray) -> float:
     """log |det K| of all runs."""
-    return sum(problem.linearised(r, motion, theta, parameters=False).part.factor().log_determinant for r, motion in enumerate(x))
+    return sum(spread(lambda r: problem.linearised(r, x[r], theta, parameters=False).part.factor().log_determinant, len(problem.runs)))
 
 
 def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step, which: Sequence[int] | None = None) -> np.ndarray:
     """d volume/d theta, the states following the parameters; `taken` is a step at this point. Zero for those not among `which`."""
-    sd = np.sqrt(1.0 / np.maximum(np.diag(taken.information), 1e-300))
+    sd = np.sqrt(1.0 / np.maximum(taken.information.diagonal(), 1e-300))
     steps = np.minimum(0.3 * sd, 1e-2 * problem.scale)
-    states = taken.response[: taken.factor.n]
-    out = np.zeros(len(theta))
-    for k in range(len(theta)) if which is None else which:
-        by, ends = steps[k], []
-        for sign in (by, -by):
-            moved = theta.copy()
-            moved[k] += sign
-            ends.append(volume(problem, problem.move(x, sign * states[:, k]), moved))
-        out[k] = (ends[0] - ends[1]) / (2.0 * by)
-    return out
+    wanted = np.ones(len(theta), dtype=bool) if which is None else np.isin(np.arange(len(theta)), which)
+
+    def of_run(r: int) -> np.ndarray:
+        out, run, found = np.zeros(len(theta)), problem.runs[r], taken.runs[r]
+        for k, response in zip(found.columns, found.response[: found.factor.n].T, strict=True):
+            ends = []
+            for sign in (steps[k], -steps[k]) if wanted[k] else ():
+                moved = theta.copy()
+                moved[k] += sign
+                ends.append(_volume(problem, r, run.move(x[r], sign * response), moved))
+            out[k] = (ends[0] - ends[1]) / (2.0 * steps[k]) if wanted[k] else 0.0
+        return out
+
+    return np.sum(spread(of_run, len(problem.runs)), axis=0)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def maximise(function: Likelihood, spot: Spot, report: Callable[[Iteration], Non
     here: Derivatives | None = None
     for number in range(1, most + 1):
         here = function.derivatives(spot)
-        H = positive(lacking.seen(spot, here), here.taken.information)
+        H = positive(lacking.seen(spot, here), np.asarray(here.taken.information))
         low, high = _room(function, spot, here, inertial)
         new, d, length = spot, np.zeros(p + function.n), 0.0
         for _ in range(DAMPINGS):
@@ -71,7 +71,7 @@ def maximise(function: Likelihood, spot: Spot, report: Callable[[Iteration], Non
             if length > 0.0 or decrement < SLACK:
                 break
             damping = max(10.0 * damping, 0.1)
-        change = float(np.sqrt(max(d[:p] @ here.taken.information[:p, :p] @ d[:p], 0.0)))
+        change = float(np.sqrt(max(d[:p] @ np.asarray(here.taken.information)[:p, :p] @ d[:p], 0.0)))
         report(Iteration(number, spot.value, float(np.abs(here.lin.C).max(initial=0.0)), length, change, damping, new.theta))
         if length == 0.0:
             good = decrement < SLACK

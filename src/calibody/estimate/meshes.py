@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from calibody.errors import CalibodyError
+from calibody.errors import CalibodyError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.beginning import best_start
 from calibody.estimate.identifiability import Determined
@@ -66,6 +66,7 @@ LOOSE = 0.3
 """First guess of the process noise, in units of the forces that the first motion lacks."""
 
 
+@told()
 def transcribe(
     model: Model,
     recordings: Sequence[Recording],
@@ -105,6 +106,7 @@ def transcribe(
     return worker.result(levels, time.perf_counter() - began)
 
 
+@told()
 def refit(
     structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float
 ) -> Result:

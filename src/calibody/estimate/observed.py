@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from calibody.estimate import observe
 from calibody.estimate.observe import Data
@@ -44,9 +45,12 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
 
     def check(self) -> None:
         """A sentence where a sensor's bias, gain or delay has no meaning in a run."""
-        for place in (place for e in self.entries for place in e.places if place.sensor is not None):
-            for run in self.runs:
-                observe.check_sensor(self.model, *place.sensor, run.recording.channels)  # type: ignore[misc]
+        seen: set[tuple[tuple[str, str], tuple[str, ...]]] = set()
+        for r, run in enumerate(self.runs):
+            for sensor_ in dict.fromkeys(place.sensor for e in self.entries_of[r] for place in e.places if place.sensor is not None):
+                if (case := (sensor_, tuple(run.recording.channels))) not in seen:
+                    observe.check_sensor(self.model, *sensor_, run.recording.channels)
+                    seen.add(case)
 
     @property
     def model(self) -> Model:
@@ -101,10 +105,25 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
             out[at] = group.moved(theta[at], d[at])
         return out
 
+    @cached_property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Of every run, which parameters it depends on: those of all runs, and its own."""
+        shared = [k for k, e in enumerate(self.entries) if e.run is None]
+        own: list[list[int]] = [[] for _ in self.runs]
+        for k, e in enumerate(self.entries):
+            if e.run is not None:
+                own[e.run].append(k)
+        return tuple(np.array(sorted(shared + mine), dtype=np.int64) for mine in own)
+
+    @cached_property
+    def entries_of(self) -> tuple[tuple[Entry, ...], ...]:
+        """The entries of these."""
+        return tuple(tuple(self.entries[k] for k in columns) for columns in self.columns)
+
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
         known = self._models.get(run)  # a point is looked at several times: by the line search, for its friction, to linearise
         if known is None or not np.array_equal(known[0], theta):
-            values, sensors = values_at(self.entries, theta, run)
+            values, sensors = values_at(self.entries_of[run], theta[self.columns[run]], run)
             model = self.model.replace(values, check=False)
             known = self._models[run] = theta.copy(), (model, Numbers.of(self.runs[run].structure, model), sensors)
         return known[1]
@@ -123,12 +142,11 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
     def prior(self, theta: np.ndarray) -> np.ndarray:
         return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
 
-    def prior_slope(self) -> np.ndarray:
-        rows = [k for k, e in enumerate(self.entries) if e.prior is not None]
-        out = np.zeros((len(rows), len(self.entries)))
-        for row, k in enumerate(rows):
-            out[row, k] = 1.0 / self.entries[k].prior[1]  # type: ignore[index]
-        return out
+    def prior_slope(self) -> Sparse:
+        """(priors, parameters)"""
+        held = [(k, 1.0 / e.prior[1]) for k, e in enumerate(self.entries) if e.prior is not None]
+        columns, values = np.array([k for k, _ in held], dtype=np.int64), np.array([w for _, w in held])
+        return sp.csr_matrix((values, (np.arange(len(held)), columns)), shape=(len(held), len(self.entries)))
 
     def placements(self, r: int, theta: np.ndarray, model: Model, numbers: Numbers, frames: Frames) -> Placements:
         """What unknown geometry does to the channels of a run, with the kinematics of its nodes."""

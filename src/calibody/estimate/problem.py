@@ -36,8 +36,9 @@ from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.model.paths import number_at
-from calibody.solve.condensed import Linearisation, Sparse
+from calibody.solve.condensed import Linearisation, Runs, Sparse
 from calibody.solve.projected import OnNodes
+from calibody.solve.threads import spread
 
 if TYPE_CHECKING:
     from calibody.steppers.motion import Motion
@@ -46,9 +47,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """One run at a point: its part of the problem (all parameters as columns), and the evaluation that it was made of."""
+    """One run at a point, and the evaluation that it was made of."""
 
     part: Linearisation
+    """With a column for each parameter that the run depends on (`Problem.columns`)."""
     evaluation: Evaluation
 
 
@@ -118,7 +120,13 @@ class Problem(Observed[Run, States]):
     def multipliers(self, motion: States) -> np.ndarray:
         return motion.multipliers
 
+    def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
+        """Kept with the run by itself, which is where it is looked at again."""
+        return super().model_of(0, theta) if len(self.runs) == 1 else self.singles[run].model_of(0, theta[self.columns[run]])
+
     def framed(self, r: int, motion: States, model: Model, numbers: Numbers) -> tuple[Point, Frames]:
+        if len(self.runs) > 1:
+            return self.singles[r].framed(0, motion, model, numbers)
         point = self.runs[r].point(model, numbers, motion)
         known = self._frames.get(r)  # as of `model_of`: coordinates and numbers are never changed in place
         if known is None or known[0] is not motion.q or known[1] is not numbers:
@@ -131,20 +139,22 @@ class Problem(Observed[Run, States]):
         return {}
 
     def values(self, x: Sequence[States], theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        F, C = [self.prior(theta)], []
-        for r, motion in enumerate(x):
-            try:
-                model, numbers, sensors = self.model_of(r, theta)
-            except CalibodyError:
-                return np.full(1, np.inf), np.full(1, np.inf)
-            point, frames = self.framed(r, motion, model, numbers)
-            run = self.runs[r]
-            driven = self.driven(r, motion, model)
-            F += [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
-            F.append(run.layout.prior(motion))
-            C.append(run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion))
-            C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
-        return np.concatenate(F), np.concatenate(C)
+        try:
+            found = spread(lambda r: self._values(r, x[r], theta), len(self.runs))
+        except CalibodyError:
+            return np.full(1, np.inf), np.full(1, np.inf)
+        return np.concatenate([self.prior(theta), *(F for F, _ in found)]), np.concatenate([C for _, C in found])
+
+    def _values(self, r: int, motion: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F and C of one run; an error where no mechanism can have these numbers."""
+        run = self.runs[r]
+        model, numbers, sensors = self.model_of(r, theta)
+        point, frames = self.framed(r, motion, model, numbers)
+        driven = self.driven(r, motion, model)
+        F = [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
+        C = [run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion)]
+        C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
+        return np.concatenate([*F, run.layout.prior(motion)]), np.concatenate(C)
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
         """(forces, inner nodes): the unmodelled forces that would balance the equations best, node by node."""
@@ -158,20 +168,32 @@ class Problem(Observed[Run, States]):
             A[:, dofs, k] = acts[:, 1:-1].T
         return np.einsum("mwi,im->wm", np.linalg.pinv(A), residual)
 
+    @cached_property
+    def singles(self) -> tuple[Problem, ...]:
+        """Every run as a problem of its own, in the parameters that it depends on (`columns`)."""
+        if len(self.runs) == 1:
+            return (self,)
+        parts = zip(self.runs, self.entries_of, strict=True)
+        return tuple(Problem((run,), tuple(e if e.run is None else replace(e, run=0) for e in entries)) for run, entries in parts)
+
     def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True) -> Linearised:
-        """One run: residuals, equations and their derivatives; without `parameters` those by theta are zero (they cost as much as all others)."""
-        run, p = self.runs[r], len(self.entries)
-        model, numbers, sensors = self.model_of(r, theta)
-        point, frames = self.framed(r, motion, model, numbers)
+        """One run: residuals, equations and their derivatives, those by the parameters that it depends on (`columns`); without `parameters` these are
+        zero (they cost as much as all others)."""
+        return self.singles[r]._linearised(motion, theta[self.columns[r]], parameters)
+
+    def _linearised(self, motion: States, theta: np.ndarray, parameters: bool) -> Linearised:
+        run, p = self.runs[0], len(self.entries)
+        model, numbers, sensors = self.model_of(0, theta)
+        point, frames = self.framed(0, motion, model, numbers)
         result = evaluate(run.structure, numbers, point, frames=frames)
-        F, Fx, Ft = self._observed(r, theta, frames, sensors, model, numbers, motion, parameters)
+        F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters)
         started = self._started(run, model, numbers, frames, motion)
         C = np.concatenate([run.equations(numbers, result, motion), *(found.value - d.y for d, found in zip(run.starts, started, strict=True))])
         more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
         Cx = run.jacobian(model, numbers, frames, result, more)
-        Ct = self._equations_by_parameters(r, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
+        Ct = self._equations_by_parameters(0, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
         if parameters and started:
-            placements = self.placements(r, theta, model, numbers, frames)
+            placements = self.placements(0, theta, model, numbers, frames)
             Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
         return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept)) if run.kept else Linearisation(*parts), result)
@@ -181,27 +203,13 @@ class Problem(Observed[Run, States]):
         """What is known exactly of the start, as the motion has it; no sensor is between."""
         return [predicted(run, model, numbers, frames, motion.multipliers, {}, d) for d in run.starts]
 
-    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Linearisation:
+    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Runs:
         """All runs; `hold_scale`: hold the overall scale of a problem that has none (not where the information is asked for)."""
-        parts = [self.linearised(r, motion, theta, parameters).part for r, motion in enumerate(x)]
+        parts = tuple(spread(lambda r: self.linearised(r, x[r], theta, parameters).part, len(self.runs)))
         F, Ft = self.prior(theta), self.prior_slope()
         if parameters and hold_scale and self._scale_free(theta, x, parts):
-            F, Ft = np.append(F, 0.0), np.vstack([Ft, self._scale_row(theta)])
-        if len(parts) == 1 and not len(F):
-            return parts[0]
-        Fx = sp.vstack([sp.csr_matrix((len(F), sum(run.layout.size for run in self.runs))), sp.block_diag([part.Fx for part in parts])], format="csr")
-        Cx = sp.block_diag([part.Cx for part in parts], format="csr")
-        C, Ct = np.concatenate([part.C for part in parts]), np.vstack([part.Ct for part in parts])
-        return Linearisation(np.concatenate([F, *(part.F for part in parts)]), Fx, np.vstack([Ft, *(part.Ft for part in parts)]), C, Cx, Ct, self._when())
-
-    def _when(self) -> np.ndarray:
-        """Run after run, each in the order of time."""
-        first, states, equations = 0.0, [], []
-        for run in self.runs:
-            states.append(run.layout.when[: run.layout.size] + first)
-            equations.append(run.layout.when[run.layout.size :] + first)
-            first += run.K
-        return np.concatenate([*states, *equations])
+            F, Ft = np.append(F, 0.0), sp.vstack([Ft, sp.csr_matrix(self._scale_row(theta))], format="csr")
+        return Runs(F, Ft, parts, self.columns, len(theta))
 
     # -- scale ---------------------------------------------------------------------------------------------------------------------
 
@@ -218,11 +226,11 @@ class Problem(Observed[Run, States]):
             return False
         linear = np.where(self._forces, theta, 0.0)
         known = total = 0.0
-        for run, motion, part in zip(self.runs, x, parts, strict=True):
+        for run, motion, part, own in zip(self.runs, x, parts, self.columns, strict=True):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
             balance = run.layout.row_place[BALANCE]
-            known += float(np.abs((part.C - noise - part.Ct @ linear)[balance]).sum())
-            total += float(np.abs(part.Ct[balance] * linear).sum())
+            known += float(np.abs((part.C - noise - part.Ct @ linear[own])[balance]).sum())
+            total += float(np.abs(part.Ct[balance] * linear[own]).sum())
         return known < 1e-6 * total
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:

@@ -184,7 +184,7 @@ class Nodes:
         control = np.zeros((len(model.actuators), self.K - 1))
         applied = np.zeros((self.structure.tree_nv, self.K - 1))
         for drive in self.recording.drives:
-            target, row, delay = self._driven(model, drive)
+            target, row, delay = self.driven(model, drive)
             lag = model.actuators[row].time_constant if target == "control" else 0.0
             means = self._signal(model, drive).means(self.times, delay, lag)
             if lag and drive.sd is not None:
@@ -208,7 +208,7 @@ class Nodes:
         a = model.tables["actuator"][actuator]
         return self._signal(model, drive).means_by_lag(self.times, a.delay, a.time_constant)
 
-    def _driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
+    def driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
         channel, s = channels.drivable(model, drive.channel), self.structure
         if channel.kind == "actuator":
@@ -436,7 +436,7 @@ class Run(Nodes):
         """Of the balance, by the samples of the noisy drives."""
         s, out = self.structure, []
         for drive in self.uncertain:
-            target, row, delay = self._driven(model, drive)
+            target, row, delay = self.driven(model, drive)
             if target == "control":
                 assert result.control is not None
                 velocity, gain = int(plan_of(s).coordinate_dof[plan_of(s).actuator_coordinate[row]]), result.control[row] / self.h

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibody.errors import CalibodyError
+from calibody.errors import NumericalError
 from calibody.estimate import identifiability
 from calibody.estimate.reported import reported
 from calibody.estimate.shadow_problem import ShadowProblem, States
@@ -42,7 +42,7 @@ def assess(problem: ShadowProblem, x: Sequence[States], theta: np.ndarray) -> Un
     chi2 = float(lin.F @ lin.F)
     count, used = len(lin.F), float(sum(traces))
     factor = chi2 / max(count - used, 1.0)
-    analysis = identifiability.analyse(taken.information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
+    analysis = identifiability.analyse(np.asarray(taken.information), [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     inverse = analysis.covariance / factor
     covariance, printed = (inverse @ _middle(lin, T, groups, shares) @ inverse for shares in (traces, [0.0] * len(traces)))
     white, observed, lost = {}, 0.0, 0.0
@@ -76,7 +76,7 @@ def _step(problem: ShadowProblem, lin: Chain, theta: np.ndarray) -> Step:
     for damping in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
         try:
             return step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale, states=damping * lin.diagonal)
-        except CalibodyError:
+        except NumericalError:
             continue
     return step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale, states=1e-6 * lin.diagonal)
 
@@ -117,10 +117,10 @@ def _middle(lin: Chain, T: np.ndarray, groups: Sequence[tuple[int, str | None, s
 def _traces(lin: Chain, taken: Step, free: np.ndarray, groups: Sequence[tuple[int, str | None, slice]]) -> list[float]:
     """Of every group's block of the hat matrix."""
     random = np.random.default_rng(0)
-    information = taken.information[np.ix_(free, free)]
+    information = np.asarray(taken.information)[np.ix_(free, free)]
     scale = 1.0 / np.sqrt(np.maximum(np.diag(information), 1e-300))
     inverse = scale[:, None] * np.linalg.pinv(information * scale[:, None] * scale[None, :], rcond=1e-10, hermitian=True) * scale[None, :]
-    response, equations = taken.response[:, free], len(taken.factor.scale) - taken.factor.n
+    response, equations = taken.response[:, free], len(lin.C)
     signs = random.choice([-1.0, 1.0], size=(len(lin.F), PROBES))
     by_state = np.concatenate([lin.Fx.T @ signs, np.zeros((equations, PROBES))])
     moved = inverse @ (lin.Ft[:, free].T @ signs + response.T @ by_state)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibody.errors import CalibodyError
+from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import independent
@@ -82,6 +82,7 @@ class _Worker:
     report: Callable[[Iteration], None] | None
     plain: bool
 
+    @told()
     def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
         found, given, missing = noise.noises(recordings, {})
         runs = [Steps.of(self.structure, r, self.h, n) for r, n in zip(recordings, found, strict=True)]

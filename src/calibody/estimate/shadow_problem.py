@@ -213,7 +213,7 @@ class ShadowProblem(Observed[Steps, States]):
         return np.concatenate(loose + dynamic), np.concatenate(equations)
 
     def linearise(self, x: Sequence[States], theta: np.ndarray) -> Chain:
-        loose, loose_x, loose_t = [self.prior(theta)], [], [self.prior_slope()]
+        loose, loose_x, loose_t = [self.prior(theta)], [], [self.prior_slope().toarray()]
         residuals, equations = [], []
         n, size = self.width, 2 * self.transition.nv
         for r, states in enumerate(x):

@@ -43,7 +43,7 @@ class _States(AbstractProblem):
         self.lower = self.upper = self.scale = np.zeros(0)
 
     def linearise(self, x: Any, theta: np.ndarray) -> Linearisation:
-        lin = self.problem.linearise(x, self.theta, parameters=False)
+        lin = self.problem.linearise(x, self.theta, parameters=False).whole
         return replace(lin, Ft=np.zeros((len(lin.F), 0)), Ct=np.zeros((len(lin.C), 0)))
 
     def values(self, x: Any, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

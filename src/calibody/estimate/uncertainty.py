@@ -24,8 +24,9 @@ from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import Reported, groups, reported
 from calibody.estimate.result import Agreed
+from calibody.estimate.run import Run
 from calibody.estimate.unknowns import Entry
-from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.condensed import Runs, Step, step
 from calibody.solve.threads import one_thread
 
 NOT_WHITE = 0.01
@@ -72,14 +73,14 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     chi2 = float(lin.F @ lin.F)
     factor = chi2 / dof if dof > 0 else 1.0
     factor = max(1.0, factor) if given else factor
-    analysis = identifiability.analyse(taken.information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
+    analysis = identifiability.analyse(np.asarray(taken.information), [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     naive = analysis.covariance
-    T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
+    T = followed(lin, taken)
     white = _whiteness(problem, lin)
     exact = not any(len(run.disturbed) for run in problem.runs)  # smoothed residuals are correlated by themselves
     robust = exact and any(p < NOT_WHITE for p in white.values())
     covariance = _sandwich(problem, lin, T, naive / factor, white, given) if robust else naive
-    agreement = _between(problem, lin, T, theta, analysis, at_bound) if len(problem.runs) > 1 else None
+    agreement = _between(problem, lin, T, analysis, at_bound) if len(problem.runs) > 1 else None
     if agreement is not None and not agreement.agree:
         covariance = _scattered(problem, lin, T, naive / factor, covariance, agreement)
     larger = np.sqrt(np.maximum(np.diag(covariance), np.diag(naive)))  # a correction never shrinks an error bar
@@ -111,7 +112,7 @@ def in_reported(entries: Sequence[Entry], theta: np.ndarray, scale: np.ndarray, 
     if any(e.group is not None for e in entries):
         J = shown.by_theta
         covariance, naive = J @ covariance @ J.T, J @ naive @ J.T
-        analysis = in_numbers(solved.step.information, entries, theta, solved.at_bound, solved.factor, covariance)
+        analysis = in_numbers(np.asarray(solved.step.information), entries, theta, solved.at_bound, solved.factor, covariance)
     else:
         analysis = identifiability.renamed(solved.analysis, shown.names, theta, scale, covariance)
     sd, sd_naive = (np.where(analysis.resolved, np.sqrt(np.maximum(np.diag(c), 0.0)), np.inf) for c in (covariance, naive))
@@ -148,18 +149,18 @@ def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, fac
     return identifiability.analyse(back.T @ information @ back, r.names, r.values, r.scale, at_bound, factor)
 
 
-def _rows(problem: Problem, count: int) -> list[tuple[int, str | None, slice]]:
-    """(run, channel or None for noise, rows of F); the priors come first and belong to no run."""
-    samples = sum(run.samples + run.layout.priors for run in problem.runs)
-    first, out = count - samples, []
-    for r, run in enumerate(problem.runs):
-        for d in run.data:
-            out.append((r, d.channel.path, slice(first, first + len(d.y))))
-            first += len(d.y)
-        noise = run.layout.priors
-        out.append((r, None, slice(first, first + noise)))
-        first += noise
-    return out
+def followed(lin: Runs, taken: Step) -> list[np.ndarray]:
+    """T of every run: how its residuals follow the parameters that it depends on, the states being free."""
+    return [part.Ft + part.Fx @ e.response[: e.factor.n] for part, e in zip(lin.parts, taken.runs, strict=True)]
+
+
+def _rows(run: Run) -> list[tuple[str | None, slice]]:
+    """(channel or None for noise, rows of the run's F)"""
+    first, out = 0, []
+    for d in run.data:
+        out.append((d.channel.path, slice(first, first + len(d.y))))
+        first += len(d.y)
+    return [*out, (None, slice(first, first + run.layout.priors))]
 
 
 def autocorrelation(x: np.ndarray) -> np.ndarray:
@@ -181,8 +182,13 @@ def whiteness(x: np.ndarray) -> float:
     return exceeded(lags, statistic)
 
 
-def _whiteness(problem: Problem, lin: Linearisation) -> dict[tuple[int, str], float]:
-    return {(r, channel): whiteness(lin.F[rows]) for r, channel, rows in _rows(problem, len(lin.F)) if channel is not None}
+def _whiteness(problem: Problem, lin: Runs) -> dict[tuple[int, str], float]:
+    return {
+        (r, channel): whiteness(part.F[rows])
+        for r, (run, part) in enumerate(zip(problem.runs, lin.parts, strict=True))
+        for channel, rows in _rows(run)
+        if channel is not None
+    }
 
 
 def flat_top(r: np.ndarray) -> np.ndarray:
@@ -197,55 +203,50 @@ def flat_top(r: np.ndarray) -> np.ndarray:
     return r * np.clip(2.0 - lags / end, 0.0, 1.0)
 
 
-def _sandwich(problem: Problem, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
+def _sandwich(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
     """`I^-1 (T' Sigma T) I^-1`; channels whose residuals are white keep their own variance."""
-    priors = len(lin.F) - sum(run.samples + run.layout.priors for run in problem.runs)
-    middle = T[:priors].T @ T[:priors]
-    for r, channel, rows in _rows(problem, len(lin.F)):
-        t, e = T[rows], lin.F[rows]
-        if channel is None or white[r, channel] >= NOT_WHITE:
-            variance = max(1.0, float(np.mean(e**2))) if given and channel is not None else 1.0
-            middle += variance * (t.T @ t)
-            continue
-        n = len(e)
-        covariance = flat_top(autocorrelation(e))
-        spectrum = np.maximum(np.fft.rfft(np.concatenate([covariance, [0.0], covariance[:0:-1]])).real, 0.0)
-        waves = np.fft.rfft(t, 2 * n, axis=0)
-        weight = np.full(n + 1, 2.0)
-        weight[[0, -1]] = 1.0
-        middle += ((waves.conj() * (weight * spectrum)[:, None]).T @ waves).real / (2 * n)
+    middle = (lin.loose_theta.T @ lin.loose_theta).toarray()
+    for r, (run, part, columns) in enumerate(zip(problem.runs, lin.parts, lin.columns, strict=True)):
+        for channel, rows in _rows(run):
+            likely = 1.0 if channel is None else white[r, channel]
+            middle[np.ix_(columns, columns)] += _scatter(T[r][rows], part.F[rows], likely < NOT_WHITE, given and channel is not None)
     return inverse @ middle @ inverse
 
 
-def _scores(problem: Problem, lin: Linearisation, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per run: g_r (runs, p) and I_r (runs, p, p); the slope of the likelihood's volume is shared out evenly."""
-    p, R = T.shape[1], len(problem.runs)
-    g, information = np.zeros((R, p)), np.zeros((R, p, p))
-    g += np.broadcast_to(np.asarray(problem.slope, dtype=float), (p,)) / R
-    for r, _, rows in _rows(problem, len(lin.F)):
-        g[r] += T[rows].T @ lin.F[rows]
-        information[r] += T[rows].T @ T[rows]
-    return g, information
+def _scatter(t: np.ndarray, e: np.ndarray, correlated: bool, given: bool) -> np.ndarray:
+    """`t' Sigma t` of one channel with the residuals e."""
+    if not correlated:
+        return (max(1.0, float(np.mean(e**2))) if given else 1.0) * (t.T @ t)
+    n = len(e)
+    covariance = flat_top(autocorrelation(e))
+    spectrum = np.maximum(np.fft.rfft(np.concatenate([covariance, [0.0], covariance[:0:-1]])).real, 0.0)
+    waves = np.fft.rfft(t, 2 * n, axis=0)
+    weight = np.full(n + 1, 2.0)
+    weight[[0, -1]] = 1.0
+    return ((waves.conj() * (weight * spectrum)[:, None]).T @ waves).real / (2 * n)
 
 
-def _between(
-    problem: Problem, lin: Linearisation, T: np.ndarray, theta: np.ndarray, analysis: identifiability.Identifiability, at_bound: np.ndarray
-) -> Agreed | None:
+def _scores(problem: Problem, lin: Runs, T: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """g_r of every run, over the parameters that it depends on; the slope of the likelihood's volume is shared out evenly."""
+    slope = np.broadcast_to(np.asarray(problem.slope, dtype=float), (lin.parameters,))
+    used = np.bincount(np.concatenate(lin.columns), minlength=lin.parameters)
+    return [t.T @ part.F + (slope / np.maximum(used, 1))[columns] for t, part, columns in zip(T, lin.parts, lin.columns, strict=True)]
+
+
+def _between(problem: Problem, lin: Runs, T: Sequence[np.ndarray], analysis: identifiability.Identifiability, at_bound: np.ndarray) -> Agreed | None:
     """chi2 of the runs' own estimates about the joint one: `sum g_r' I_r^+ g_r`, over the parameters that all runs share and the data resolve."""
-    shared = np.array([e.run is None for e in problem.entries]) & analysis.resolved & ~at_bound
+    common = np.array([e.run is None for e in problem.entries])
+    shared, own = common & analysis.resolved & ~at_bound, ~common & analysis.resolved
     if not shared.any():
         return None
-    own = np.flatnonzero(~shared & np.array([e.run is not None for e in problem.entries]) & analysis.resolved)
-    g, information = _scores(problem, lin, T)
-    chi2, rank = 0.0, 0
-    for r in range(len(problem.runs)):
-        mine = np.array([k for k in own if problem.entries[k].run == r], dtype=int)
-        keep = np.flatnonzero(shared)
-        I, s = information[r][np.ix_(keep, keep)], g[r][keep]
+    chi2, rank, S = 0.0, 0, problem.scale[shared]
+    for t, g, columns in zip(T, _scores(problem, lin, T), lin.columns, strict=True):
+        keep, mine = np.flatnonzero(shared[columns]), np.flatnonzero(own[columns])
+        information = t.T @ t
+        I, s = information[np.ix_(keep, keep)], g[keep]
         if len(mine):  # the run's own parameters are free
-            cross = np.linalg.solve(information[r][np.ix_(mine, mine)], information[r][np.ix_(mine, keep)])
-            I, s = I - information[r][np.ix_(keep, mine)] @ cross, s - cross.T @ g[r][mine]
-        S = problem.scale[keep]
+            cross = np.linalg.solve(information[np.ix_(mine, mine)], information[np.ix_(mine, keep)])
+            I, s = I - information[np.ix_(keep, mine)] @ cross, s - cross.T @ g[mine]
         mu, V = np.linalg.eigh(I * S[:, None] * S[None, :])
         good = mu > 1e-8 * mu.max()
         chi2 += float((((V.T @ (S * s))[good]) ** 2 / mu[good]).sum())
@@ -257,13 +258,14 @@ def _between(
     return Agreed(probability >= DISAGREE, chi2, dof, probability)
 
 
-def _scattered(problem: Problem, lin: Linearisation, T: np.ndarray, inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
+def _scattered(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
     """Inflated by the scatter of the runs."""
-    g, _ = _scores(problem, lin, T)
-    R = len(g)
-    clustered = R * R / (R - 1) * inverse @ (g.T @ g) @ inverse
+    R = len(problem.runs)
+    clustered = np.zeros(lin.parameters)
+    for g, columns in zip(_scores(problem, lin, T), lin.columns, strict=True):
+        clustered += R * R / (R - 1) * (inverse[:, columns] @ g) ** 2
     factor = max(1.0, agreement.chi2 / agreement.dof)
-    wanted = np.maximum.reduce([np.diag(clustered), factor * np.diag(inverse), np.diag(covariance)])
+    wanted = np.maximum.reduce([clustered, factor * np.diag(inverse), np.diag(covariance)])
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     ratio = np.sqrt(wanted) / size
     return covariance * ratio[:, None] * ratio[None, :]

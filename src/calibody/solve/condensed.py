@@ -12,13 +12,17 @@ Linearised, with multipliers n and the states eliminated first,
 K is symmetric indefinite and as banded as the states are chained; it is equilibrated and factored as a band with pivoting, or, where the band is
 wide, made quasi-definite by a static regularisation of its diagonal and factored by QDLDL (LDL' without pivoting, stable for quasi-definite
 matrices: [vanderbei1995]); iterative refinement takes the regularisation out again. `J'J` of the constraints is never formed. The bounds concern theta only, so the quadratic programme with
-bounds has as many variables as there are parameters: a primal active-set method on a dense matrix.
+bounds has as many variables as there are parameters: a primal active-set method (`arrow.py`).
+
+Runs have no states in common: K is one block per run, and each is factored and eliminated by itself, with the columns of B of the parameters that the run
+depends on (`Runs`). I_red and g_red are sums over the runs.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -28,7 +32,9 @@ import numpy as np
 import qdldl
 import scipy.sparse as sp
 
-from calibody.errors import CalibodyError
+from calibody.errors import NumericalError
+from calibody.solve.arrow import Arrow, bounded
+from calibody.solve.threads import spread
 
 if TYPE_CHECKING:
     from calibody.solve.chain import Chain
@@ -58,8 +64,6 @@ NOTHING = 1e-12
 # best is kept.
 REFINED = 1e-9
 REFINEMENTS = 20
-# Directions of the parameters with less than this share of the largest information are not moved: rounding would decide.
-SINGULAR = 1e-11
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,106 @@ class Linearisation:
         return Factor(self, damping)
 
 
-def singular() -> CalibodyError:
-    return CalibodyError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Several runs that have parameters in common and no states; each with the derivatives by the parameters that it depends on."""
+
+    loose: np.ndarray
+    """Residuals of the parameters alone (priors), which come first in F ..."""
+    loose_theta: Sparse
+    """... and their derivatives, sparse (rows, parameters)."""
+    parts: tuple[Linearisation | Chain, ...]
+    columns: tuple[np.ndarray, ...]
+    """Which parameters the columns of each part are."""
+    parameters: int
+
+    @cached_property
+    def F(self) -> np.ndarray:
+        return np.concatenate([self.loose, *(part.F for part in self.parts)])
+
+    @cached_property
+    def C(self) -> np.ndarray:
+        return np.concatenate([part.C for part in self.parts])
+
+    @property
+    def Fx(self) -> _ByStates:
+        return _ByStates(len(self.loose), tuple(part.Fx for part in self.parts))
+
+    @property
+    def Cx(self) -> _ByStates:
+        return _ByStates(0, tuple(part.Cx for part in self.parts))
+
+    @property
+    def Ft(self) -> _ByParameters:
+        return _ByParameters(self.loose_theta, tuple(part.Ft for part in self.parts), self.columns)
+
+    @property
+    def Ct(self) -> _ByParameters:
+        return _ByParameters(sp.csr_matrix((0, self.parameters)), tuple(part.Ct for part in self.parts), self.columns)
+
+    @cached_property
+    def whole(self) -> Linearisation:
+        """As one run, with all parameters as columns: for few runs."""
+        if len(self.parts) == 1 and not len(self.loose):
+            return self.parts[0]  # pyright: ignore[reportReturnType]
+        states: list[np.ndarray] = []
+        equations: list[np.ndarray] = []
+        first = 0.0
+        for part in self.parts:
+            when, n = part.when, part.Fx.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
+            states.append(when[:n] + first)
+            equations.append(when[n:] + first)
+            first += float(np.ceil(when.max())) + 1.0
+        Fx = sp.vstack([sp.csr_matrix((len(self.loose), sum(map(len, states)))), sp.block_diag([part.Fx for part in self.parts])], format="csr")
+        Cx = sp.block_diag([part.Cx for part in self.parts], format="csr")
+        return Linearisation(self.F, Fx, self.Ft.toarray(), self.C, Cx, self.Ct.toarray(), np.concatenate([*states, *equations]))
+
+    def size(self, theta: np.ndarray) -> float:
+        """As that of one run."""
+        size = max(float(np.abs(part.Ct * theta[columns]).max(initial=0.0)) for part, columns in zip(self.parts, self.columns, strict=True))
+        return size if size > NOTHING else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _ByStates:
+    """Derivatives by the states of several runs: blocks on a diagonal, below `above` rows of zeros."""
+
+    above: int
+    blocks: tuple[Sparse, ...]
+
+    def __matmul__(self, x: np.ndarray) -> np.ndarray:
+        parts = np.split(x, np.cumsum([b.shape[1] for b in self.blocks])[:-1])
+        return np.concatenate([np.zeros((self.above, *x.shape[1:])), *(b @ part for b, part in zip(self.blocks, parts, strict=True))])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.above + sum(b.shape[0] for b in self.blocks), sum(b.shape[1] for b in self.blocks)
+
+    def toarray(self) -> np.ndarray:
+        return np.concatenate([np.zeros((self.above, self.shape[1])), sp.block_diag(self.blocks).toarray()])
+
+
+@dataclass(frozen=True, eq=False)
+class _ByParameters:
+    """Derivatives by the parameters: sparse rows above those of the runs, which have columns of their own."""
+
+    above: Sparse
+    blocks: tuple[np.ndarray, ...]
+    columns: tuple[np.ndarray, ...]
+
+    def __matmul__(self, d: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.above @ d, *(b @ d[columns] for b, columns in zip(self.blocks, self.columns, strict=True))])
+
+    def toarray(self) -> np.ndarray:
+        out = [self.above.toarray()]
+        for block, columns in zip(self.blocks, self.columns, strict=True):
+            out.append(np.zeros((len(block), self.above.shape[1])))
+            out[-1][:, columns] = block
+        return np.concatenate(out)
+
+
+def singular() -> NumericalError:
+    return NumericalError("The equations of this fit are singular: their matrix cannot be factored; check the model for parts that nothing holds.")
 
 
 class Refined(ABC):
@@ -386,51 +488,111 @@ class _Sparse:
         return np.column_stack([self.solver.solve(column) for column in b.T])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Eliminated:
+    """One run, its states and multipliers eliminated."""
+
+    columns: np.ndarray
+    """Which parameters it depends on."""
+    factor: Refined
+    response: np.ndarray
+    """-K^-1 B: how its states and multipliers follow these parameters."""
+    alone: np.ndarray
+    """-K^-1 a: their step at fixed parameters."""
+    information: np.ndarray
+    """I_red of its data."""
+    gradient: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class Step:
     """A Gauss-Newton step and what it was made of."""
 
     states: np.ndarray
     multipliers: np.ndarray
     parameters: np.ndarray
-    information: np.ndarray
+    information: Arrow
     """I_red without damping."""
     gradient: np.ndarray
     """g_red"""
     at_bound: np.ndarray
-    response: np.ndarray
-    """-K^-1 B: how states and multipliers follow the parameters."""
-    factor: Refined
+    runs: tuple[Eliminated, ...]
+
+    @property
+    def factor(self) -> Refined | Together:
+        """K of all runs: the states of all of them first."""
+        return self.runs[0].factor if len(self.runs) == 1 else Together(tuple(run.factor for run in self.runs))
+
+    @property
+    def response(self) -> np.ndarray:
+        """How states and multipliers follow the parameters, of a single run."""
+        (only,) = self.runs
+        return only.response
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Factors of several runs as that of one matrix whose states come first."""
+
+    factors: tuple[Refined, ...]
+
+    @property
+    def n(self) -> int:
+        return sum(f.n for f in self.factors)
+
+    def solve(self, b: np.ndarray, refined: np.ndarray | float = REFINED) -> np.ndarray:
+        ends = np.cumsum([f.n for f in self.factors] + [len(f.scale) - f.n for f in self.factors])
+        parts, count = np.split(b, ends[:-1]), len(self.factors)
+        sides = [np.concatenate([parts[r], parts[count + r]]) for r in range(count)]
+        return _sorted([f.solve(side, refined) for f, side in zip(self.factors, sides, strict=True)], [f.n for f in self.factors])
+
+
+def _sorted(solved: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """(states, multipliers) of every run, the states of all of them first."""
+    return np.concatenate([*(z[:n] for z, n in zip(solved, sizes, strict=True)), *(z[n:] for z, n in zip(solved, sizes, strict=True))])
 
 
 def step(
-    lin: Linearisation | Chain, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
+    lin: Linearisation | Chain | Runs, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
     slope: np.ndarray | float = 0.0, states: np.ndarray | float = 0.0, refined: np.ndarray | float = REFINED,
 ) -> Step:  # fmt: skip
     """`damping` is added to the diagonal of the information, `states` to that of the states; `scale` is the size of a change of each parameter that
     counts as one; `refined`: relative residual of the linear solutions from which they are good enough, of all of them or one for the response to each
     parameter and, last, one for the states' own step."""
+    runs = lin if isinstance(lin, Runs) else Runs(np.zeros(0), sp.csr_matrix((0, len(theta))), (lin,), (np.arange(len(theta)),), len(theta))
+    enough = np.broadcast_to(refined, (len(theta) + 1,))
+    found = spread(lambda r: eliminated(runs.parts[r], runs.columns[r], states, enough[np.append(runs.columns[r], -1)]), len(runs.parts))
+    information = Arrow.of(len(theta), [(e.columns, e.information) for e in found], runs.loose_theta)
+    gradient = runs.loose_theta.T @ runs.loose + np.broadcast_to(slope, theta.shape)
+    for e in found:
+        gradient[e.columns] += e.gradient
+    d, at_bound = bounded(information.plus(damping), gradient, lower - theta, upper - theta, scale)
+    z = [e.alone + e.response @ d[e.columns] for e in found]
+    sizes = [e.factor.n for e in found]
+    together = _sorted(z, sizes)
+    return Step(together[: sum(sizes)], together[sum(sizes) :], d, information, gradient, at_bound, tuple(found))
+
+
+def eliminated(lin: Linearisation | Chain, columns: np.ndarray, states: np.ndarray | float = 0.0, refined: np.ndarray | float = REFINED) -> Eliminated:
+    """The states of one run as functions of the parameters, and what its data then say about these."""
     factor = lin.factor(states)
-    n = factor.n
+    n, p = factor.n, lin.Ct.shape[1]
     seen = np.flatnonzero(lin.Ft.any(axis=0))  # most parameters enter the equations only
     Ft = lin.Ft[:, seen]
-    right = np.zeros((n + len(lin.C), len(theta) + 1))
+    right = np.zeros((n + len(lin.C), p + 1))
     right[:n, seen], right[n:, :-1] = lin.Fx.T @ Ft, lin.Ct
     right[:n, -1], right[n:, -1] = lin.Fx.T @ lin.F, lin.C
     solved = factor.solve(right, refined)
     np.negative(solved, out=solved)
     response, alone = solved[:, :-1], solved[:, -1]
-    information, gradient = right[:, :-1].T @ response, response.T @ right[:, -1] + slope
+    information, gradient = right[:, :-1].T @ response, response.T @ right[:, -1]
     information[np.ix_(seen, seen)] += Ft.T @ Ft
     gradient[seen] += Ft.T @ lin.F
-    information = 0.5 * (information + information.T)
-    d, at_bound = bounded(information + np.diag(damping), gradient, lower - theta, upper - theta, scale)
-    z = alone + response @ d
-    return Step(z[:n], z[n:], d, information, gradient, at_bound, response, factor)
+    return Eliminated(columns, factor, response, alone, 0.5 * (information + information.T), gradient)
 
 
 def corrected(
-    lin: Linearisation | Chain, taken: Step, beyond: np.ndarray, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
+    lin: Chain, taken: Step, beyond: np.ndarray, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray,
 ) -> Step:  # fmt: skip
     """The step bent by what the residuals after it have beyond their linear model, with the same matrix ([transtrum2012]: geodesic acceleration)."""
     n = taken.factor.n
@@ -438,42 +600,6 @@ def corrected(
     alone = -taken.factor.solve(a, 1.0)
     gradient = lin.Ft.T @ beyond + taken.response.T @ a
     at = theta + taken.parameters
-    d, _ = bounded(taken.information + np.diag(damping), gradient, lower - at, upper - at, scale)
+    d, _ = bounded(taken.information.plus(damping), gradient, lower - at, upper - at, scale)
     z = alone + taken.response @ d
     return replace(taken, states=taken.states + z[:n], multipliers=taken.multipliers + z[n:], parameters=taken.parameters + d)
-
-
-def bounded(H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise `d'H d/2 + g'd` within bounds that contain zero: primal active set, exact for a positive definite H.
-
-    Starts at d = 0; moves to the minimiser of the free variables, stops at the first bound met and fixes it there; releases the bound
-    whose multiplier has the wrong sign most. Directions that H does not determine (in the declared scales) are not moved. Every pass lowers the objective, so it ends.
-    """
-    p = len(g)
-    d, fixed = np.zeros(p), np.zeros(p, dtype=bool)
-    for _ in range(20 * p + 20):
-        free = ~fixed
-        target = d.copy()
-        if free.any():
-            S = scale[free]
-            block = H[np.ix_(free, free)] * S[:, None] * S[None, :]
-            right = -(g[free] + H[np.ix_(free, fixed)] @ d[fixed]) * S
-            target[free] = S * np.linalg.lstsq(block, right, rcond=SINGULAR)[0]
-        move = target - d
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(move > 0, (upper - d) / move, np.where(move < 0, (lower - d) / move, np.inf))
-        room = np.where(free, np.maximum(room, 0.0), np.inf)
-        alpha = min(1.0, float(room.min(initial=np.inf)))
-        d = d + alpha * move
-        if alpha < 1.0:
-            hit = int(np.argmin(room))
-            d[hit] = upper[hit] if move[hit] > 0 else lower[hit]
-            fixed[hit] = True
-            continue
-        slope = H @ d + g
-        wrong = np.where(fixed & (d <= lower), -slope, np.where(fixed & (d >= upper), slope, -np.inf)) * scale
-        worst = int(np.argmax(wrong)) if p else 0
-        if not p or wrong[worst] <= 1e-12 * max(1.0, float(np.abs(g * scale).max())):
-            return d, fixed
-        fixed[worst] = False
-    return d, fixed

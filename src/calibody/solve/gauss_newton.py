@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calibody.solve.arrow import Arrow
 from calibody.solve.chain import Chain
 from calibody.solve.condensed import REFINED, Linearisation, Step, step
 from calibody.solve.threads import one_thread
@@ -150,7 +151,7 @@ def minimise(
             done = done or stuck or close >= 3
             if length >= settings.shortest or done:
                 break
-            damping = max(10.0 * damping, 1e-2 * float(np.max(np.diag(taken.information) * problem.scale**2, initial=1e-8)))
+            damping = max(10.0 * damping, 1e-2 * float(np.max(taken.information.diagonal() * problem.scale**2, initial=1e-8)))
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
             return Solution(x, theta, sentence, cost, history, taken)
@@ -173,7 +174,7 @@ def minimise(
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
 
 
-def _alternates(history: Sequence[Iteration], information: np.ndarray, repeats: int) -> bool:
+def _alternates(history: Sequence[Iteration], information: Arrow, repeats: int) -> bool:
     """Whether the last `repeats` points are those of two, three or four steps before, to a fiftieth of the shortest way between them."""
     for period in range(2, min(LONGEST_CYCLE, len(history) - repeats) + 1):
         way = min(i.change for i in history[-period:])

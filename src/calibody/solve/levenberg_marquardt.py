@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError
+from calibody.errors import NumericalError
 from calibody.solve.condensed import Step, corrected, singular, step
 from calibody.solve.gauss_newton import AbstractProblem, Iteration, Solution, exhausted
 from calibody.solve.threads import one_thread
@@ -124,7 +124,7 @@ def _try(problem: AbstractProblem, lin: Any, x: Any, theta: np.ndarray, states: 
     cost, bounds = float(lin.F @ lin.F), (problem.lower, problem.upper)
     try:
         taken = step(lin, theta, *bounds, held, problem.scale, states=states, refined=ROUGH)
-    except CalibodyError:
+    except NumericalError:
         return None
     predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
     expected = float(predicted @ predicted)
