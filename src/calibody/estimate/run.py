@@ -459,7 +459,7 @@ class Run(Nodes):
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
         out = []
         for drive in self.uncertain:
-            target, row, delay = self._driven(model, drive)
+            target, row, delay = self.driven(model, drive)
             by = sampled.by_control.get(row) if target == "control" else sampled.by_applied[1] if sampled.by_applied and sampled.by_applied[0] == row else None
             if by is not None and drive.sd is not None:
                 out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
