@@ -177,3 +177,23 @@ def test_signal_weights_are_its_means() -> None:
             W = signal.weights(edges, 0.03)
             assert sp.issparse(W)
             np.testing.assert_allclose(W @ signal.values, signal.means(edges, 0.03), atol=1e-12)
+
+
+def test_the_error_bar_of_a_drives_force() -> None:
+    """Of a drive with an sd: errors scatter as the error bars say, which lie below the sd of a single sample (two intervals are averaged, and the motion tells more)."""
+    model, missed = pendulum(), []
+    for seed in range(5):
+        random, times = np.random.default_rng(seed), np.arange(0.0, 2.0, 0.02)
+        drive = cb.Signal(times, 0.3 * np.sin(5.0 * times) + 0.1 * np.sin(9.0 * times))
+        motion = cb.simulate(model, 1.9, 0.002, {"joint.hinge.angle": 0.5}, {"actuator.motor": drive})
+        seen = cb.Observation(
+            "joint.hinge.angle", motion.time[::10], motion["joint.hinge.angle"][::10] + 1e-3 * random.normal(size=len(motion.time[::10])), 1e-3
+        )
+        recorded = cb.Drive("actuator.motor", cb.Signal(times, drive.values + 0.05 * random.normal(size=len(times))), sd=0.05)
+        result = cb.fit(model, cb.Recording("run", (seen,), (recorded,)), {"body.arm.inertia.yy": 0.005}, h=0.02)
+        nodes = np.arange(3, 90, 4)
+        means = drive.means(result.problem.runs[0].times, 0.0)
+        found, sd = result.motion(), result.sd("joint.hinge.force", result.motion().time[nodes])
+        assert np.all(sd > 0.005) and np.all(sd < 0.05 / np.sqrt(2.0))
+        missed.append((found["joint.hinge.force"][nodes] - 0.5 * (means[nodes - 1] + means[nodes])) / sd)
+    assert 0.85 < np.sqrt(np.mean(np.square(missed))) < 1.15

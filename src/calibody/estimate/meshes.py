@@ -37,6 +37,7 @@ from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.solve.threads import one_thread, spread
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
@@ -147,7 +148,8 @@ def _settled(levels: Sequence[Level]) -> bool:
 
 
 def _entries(level: Level) -> int:
-    return sum(run.K for run in level.problem.runs) * level.problem.runs[0].structure.nv * len(level.problem.entries)
+    problem = level.problem
+    return sum(run.K * run.structure.nv * len(columns) for run, columns in zip(problem.runs, problem.columns, strict=True))
 
 
 def _unsettled(levels: Sequence[Level]) -> str:
@@ -272,9 +274,10 @@ class Meshes:
         if self.report is not None:
             self.report(iteration)
 
+    @one_thread
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with the constraints, typical forces, weights and process noise that it tells."""
-        both = [self._begin(problem, r, theta) for r in range(len(problem.runs))]
+        both = spread(lambda r: self._begin(problem, r, theta), len(problem.runs))
         problem, x = replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
         if any(h.process for h in self.hypers):
             problem = self._loosened(problem, x, theta)

@@ -92,8 +92,14 @@ class Smoothing(AbstractProblem):
         return [predicted(self.run, self.model, self.numbers, frames, x.multipliers, self.sensors, d) for d in self.data]
 
     def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lin = self.linearise(x, theta)
-        return lin.F, lin.C
+        run = self.run
+        F = [(found.value - d.y) * run.weight(d) for d, found in zip(self.data, self._predicted(x), strict=True)]
+        return np.concatenate([*F, self._bent(x)]), self._loops(x)[0] if run.active.any() else np.zeros(0)
+
+    def _bent(self, x: States) -> np.ndarray:
+        """Second differences over what the spline allows them."""
+        step = difference(self.run.structure, x.q[:, 1:], x.q[:, :-1])
+        return (np.diff(step, axis=1) / self.smooth[:, None]).T.ravel()
 
     def linearise(self, x: States, theta: np.ndarray) -> Linearisation:
         run, s = self.run, self.run.structure
@@ -102,8 +108,7 @@ class Smoothing(AbstractProblem):
             weight = run.weight(d)
             F.append((found.value - d.y) * weight)
             Fx.append(sp.diags(weight) @ found.matrix(s.nv))
-        step = difference(s, x.q[:, 1:], x.q[:, :-1])
-        F.append((np.diff(step, axis=1) / self.smooth[:, None]).T.ravel())
+        F.append(self._bent(x))
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
         Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))
         C, Cx = np.zeros(0), sp.csr_matrix((0, s.nv * run.K))

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 SCHEMA = "calibody-result-1"
 RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", "experiment.toml"
 CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
+MOST_CORRELATED = 300
+"""Parameters up to which `result.json` has the correlations of all of them (a megabyte)."""
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
 
 
@@ -145,7 +147,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "parameters": {name: _estimate(e) for name, e in result.parameters.items()},
         "determined": [{"expression": d.expression, "value": d.value, "sd": _number(d.sd)} for d in result.determined],
         "unresolved": list(result.unresolved),
-        "correlation": {"parameters": list(result.parameters), "matrix": _correlation(result)},
+        "correlation": _correlation(result),
         "fit": _fit(result),
         "predictions": {
             name: {"incomplete": p.incomplete, "channels": {c: {"rms": _number(x.rms), "rms_of_signal": _spread(x.measured)} for c, x in p.channels.items()}}
@@ -182,13 +184,13 @@ def _estimate(e: Estimate) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _correlation(result: Result) -> list[list[float | None]]:
-    """Between resolved parameters only; the others have no error bar to correlate."""
+def _correlation(result: Result) -> dict[str, Any]:
+    """Between resolved parameters only; the others have no error bar to correlate. Of very many parameters, those of all runs."""
+    names, runs = list(result.parameters), [e.run for e in result.problem.entries]
+    kept = [k for k in range(len(names)) if len(names) <= MOST_CORRELATED or runs[k] is None]
     has = [e.sd is not None for e in result.parameters.values()]
-    return [
-        [1.0 if i == j else _number(float(np.clip(x, -1.0, 1.0))) if has[i] and has[j] else None for j, x in enumerate(row)]
-        for i, row in enumerate(result.correlation)
-    ]
+    matrix = [[1.0 if i == j else _number(float(np.clip(result.correlation[i, j], -1.0, 1.0))) if has[i] and has[j] else None for j in kept] for i in kept]
+    return {"parameters": [names[k] for k in kept], "matrix": matrix}
 
 
 def _fit(result: Result) -> dict[str, Any]:

@@ -73,9 +73,13 @@ class Saved:
 
     @cached_property
     def correlation(self) -> np.ndarray:
-        """Between the parameters, in their order; NaN where one has no error bar."""
-        given = self.document["correlation"]
-        return np.full((len(self.parameters),) * 2, np.nan) if given is None else np.array(given["matrix"], dtype=float)
+        """Between the parameters, in their order; NaN where one has no error bar, and where it was not kept (of very many parameters)."""
+        given, names = self.document["correlation"], list(self.parameters)
+        out = np.full((len(names),) * 2, np.nan)
+        if given is not None:
+            at = [names.index(name) for name in given["parameters"]]
+            out[np.ix_(at, at)] = np.array(given["matrix"], dtype=float).reshape(len(at), len(at))
+        return out
 
     @cached_property
     def fit(self) -> tuple[ChannelFit, ...]:

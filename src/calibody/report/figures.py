@@ -113,7 +113,7 @@ def _memory(residual: np.ndarray) -> dict[str, Any]:
 def _correlation(found: Saved) -> dict[str, Any]:
     """Of the parameters that have an error bar."""
     names = list(found.parameters)
-    kept = [i for i, e in enumerate(found.parameters.values()) if e.sd is not None]
+    kept = [i for i, e in enumerate(found.parameters.values()) if e.sd is not None and np.isfinite(found.correlation[i, i])]
     matrix = found.correlation[np.ix_(kept, kept)]
     return {"names": [names[i] for i in kept], "matrix": np.round(np.nan_to_num(matrix), 3).tolist()}
 
