@@ -134,12 +134,13 @@ class Arrow:
         return self._together(y * s, z * o)
 
 
-def bounded(H: Arrow, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bounded(H: Arrow | np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Minimise `d'H d/2 + g'd` within bounds that contain zero: primal active set, exact for a positive definite H.
 
     Starts at d = 0; moves to the minimiser of the free variables, stops at the first bound met and fixes it there; releases the bound
     whose multiplier has the wrong sign most. Directions that H does not determine (in the declared scales) are not moved. Every pass lowers the objective, so it ends.
     """
+    H = H if isinstance(H, Arrow) else Arrow.dense(H)
     p = len(g)
     d, fixed = np.zeros(p), np.zeros(p, dtype=bool)
     if not p:
