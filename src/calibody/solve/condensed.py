@@ -135,7 +135,8 @@ class Runs:
         equations: list[np.ndarray] = []
         first = 0.0
         for part in self.parts:
-            when, n = part.when, part.Fx.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
+            assert isinstance(part, Linearisation) and part.when is not None
+            when, n = part.when, part.Fx.shape[1]
             states.append(when[:n] + first)
             equations.append(when[n:] + first)
             first += float(np.ceil(when.max())) + 1.0
@@ -199,6 +200,11 @@ class Refined(ABC):
     scale: np.ndarray
     stable: bool = False
     """Whether it was factored as it is, with pivoting."""
+
+    @property
+    def log_determinant(self) -> float:
+        """log |det K|"""
+        raise NotImplementedError
 
     @abstractmethod
     def apply(self, x: np.ndarray) -> np.ndarray:
