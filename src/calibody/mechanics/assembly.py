@@ -165,13 +165,14 @@ class Act:
         W = np.array(measure.wrenches(poses, data))
         return cls(measure, links, data, W, W if measure.acts is None else np.array(measure.acts(poses, data)))
 
-    def rows(self, first: int, wrenches: np.ndarray | None = None) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Element by element and link by link: the first row of the element, the link, and the wrenches (rows, 3 or 6, K) of its rows on it (W, or A)."""
+    def rows(self, first: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+        """Element by element and link by link: the first row of the element, the link, and W and A (rows, 3 or 6, K) of its rows on it."""
         for a, arm in enumerate(self.measure.arms):
-            W = (self.W if wrenches is None else wrenches)[:, a]
             for k, sign in arm:
+                W = self.W[:, a] if sign > 0 else -self.W[:, a]
+                A = W if self.A is self.W else sign * self.A[:, a]
                 for e, link in enumerate(self.links[:, k].tolist()):
-                    yield first + self.measure.rows * e, link, W[:, :, e] if sign > 0 else -W[:, :, e]
+                    yield first + self.measure.rows * e, link, W[:, :, e], A[:, :, e]
 
     def add(self, f: Frames, sums: Sums, force: np.ndarray, by: list[np.ndarray] | None = None) -> None:
         """Forces (rows, elements, M) on the rows at the inner nodes, and their derivatives `by` z at k-1, k, k+1, (rows, rows, elements, M) each."""
@@ -255,7 +256,7 @@ def _between_links(group: Group, numbers: Numbers, force: np.ndarray, f: Frames,
     act = Act.of(measure, links, data, poses_)
     act.add(f, sums, force.reshape(len(links), measure.rows, -1).swapaxes(0, 1))
     if gradient is not None:
-        for (row, link, W), (_, _, A) in zip(act.rows(group.row), act.rows(group.row, act.A), strict=True):
+        for row, link, W, A in act.rows(group.row):
             gradient.add(row, link, W, A)
 
 

@@ -219,7 +219,7 @@ class _Columns:
             residual[:, :, first : end - 2] = along(self.plan, f.T, sums, moved)
             for group, act in assembly.constraint_acts(self.plan, self.numbers, f):
                 for k, (x, (_, _, link)) in enumerate(zip(shifts, moved, strict=True)):
-                    for row, on, wrench in act.rows(group.row):
+                    for row, on, wrench, _ in act.rows(group.row):
                         if x.moves(s, on):
                             constraint[k, row : row + len(wrench), first:end] += np.einsum("rtk,tk->rk", wrench, link[: wrench.shape[1]])
 

@@ -13,7 +13,7 @@ Each class lists its numbers in `NUMBERS` (field -> component names, unit and wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -499,16 +499,7 @@ def unchecked(element: Any, **changes: Any) -> Any:
     return new
 
 
-ELEMENT_TYPES: tuple[Callable[..., Any], ...] = (Body, Joint, Site, Loop, Spring, Bushing, Actuator, Sensor, Geometry)
-
-
-def summary(element: Any) -> str:
-    """One line for tables: the fields that differ from their defaults."""
-    shown = [f"{f.name}={getattr(element, f.name)!r}" for f in fields(element) if f.name != "name" and getattr(element, f.name) != f.default]
-    return f"{element.KIND}.{element.name}: " + ", ".join(shown)
-
-
 __all__ = [
     "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "World",
-    "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "ELEMENT_TYPES", "JOINT_KINDS", "LOOP_KINDS", "summary",
+    "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip
