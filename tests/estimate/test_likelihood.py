@@ -176,3 +176,62 @@ def test_a_robust_fit_with_process_noise() -> None:
     e = result.parameters["body.arm.inertia.yy"]
     assert result.converged and e.sd is not None and abs(e.value - 0.004) < 3.5 * e.sd
     assert len(result.outliers) == 4
+
+
+def drifting(seed: int, duration: float = 4.0, force: float = 0.02, memory: float = 0.3) -> cb.Recording:
+    """The pendulum under a force with a memory (Ornstein-Uhlenbeck)."""
+    rng = np.random.default_rng(seed)
+    times, keeps = np.arange(0.0, duration + 0.1, 0.01), np.exp(-0.01 / memory)
+    pushes = np.zeros(len(times))
+    for k in range(1, len(times)):
+        pushes[k] = keeps * pushes[k - 1] + np.sqrt(1.0 - keeps**2) * force * rng.normal()
+    motion = cb.simulate(pendulum(), duration, 0.005, {"joint.hinge.angle": 2.0}, {"joint.hinge.force": cb.Signal(times, pushes)})
+    y = motion["joint.hinge.angle"][::2] + 2e-3 * rng.normal(size=len(motion.time[::2]))
+    return cb.Recording("drifting", (cb.Observation("joint.hinge.angle", motion.time[::2], y),))
+
+
+TRUTH = {"body.arm.inertia.yy": 0.004, "joint.hinge.damping": 4e-4}
+
+
+def scores(make, seeds: range) -> tuple[np.ndarray, int]:
+    """z of both parameters in every fit, and in how many the force was said not to be white."""
+    z, slow = [], 0
+    for seed in seeds:
+        result = cb.fit(pendulum(), make(seed), {k: cb.Unknown(2.0 * v) for k, v in TRUTH.items()}, process_noise="auto", h=0.01)
+        z.append([(result.parameters[k].value - v) / (result.parameters[k].sd or np.nan) for k, v in TRUTH.items()])
+        slow += any(note.startswith("The unmodelled force is not white") for note in result.notes)
+    return np.array(z), slow
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(200, 230), marks=pytest.mark.slow)])
+def test_white_forces_are_covered_and_not_called_slow(seeds: range) -> None:
+    z, slow = scores(lambda seed: shaken(seed, 4.0), seeds)
+    assert slow <= 2 * (len(seeds) > 10)
+    assert np.all(np.abs(z) < 4.0) and np.mean(np.abs(z) < 1.96) > (0.85 if len(seeds) > 10 else 0.5)
+
+
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(200, 230), marks=pytest.mark.slow)])
+def test_forces_with_a_memory_are_covered_and_mostly_seen(seeds: range) -> None:
+    z, slow = scores(drifting, seeds)
+    assert slow >= (20 if len(seeds) > 10 else 1)
+    assert np.all(np.abs(z) < 4.0) and float(np.std(z)) < 1.5
+
+
+def test_noise_that_dominates_the_accelerations_is_no_information(shared: Path) -> None:
+    """The Quanser cart: the curvature of the likelihood is a tenth of Gauss-Newton's along "everything heavier"."""
+    t, x, angle, volts = np.genfromtxt(shared / "data/cartpole_quanser/c05.csv", delimiter=",", skip_header=1)[1:-1].T
+    mass, half = 0.127, 0.16825
+    bodies = [
+        cb.Body("cart", mass=0.57, inertia=(1e-3, 1e-3, 1e-3)),
+        cb.Body("pole", parent="cart", mass=mass, com=(0, 0, -half), inertia=(2e-3, 1.2e-3, 2e-3)),
+    ]
+    joints = [cb.Joint("rail", "cart", "slide", axis=(1, 0, 0), damping=5.4), cb.Joint("pivot", "pole", axis=(0, -1, 0), damping=2.4e-3)]
+    model = cb.Model("cart", bodies=bodies, joints=joints, actuators=[cb.Actuator("motor", "rail", gain=1.7)])
+    observed = (cb.Observation("joint.rail.position", t, x, 6.6e-6), cb.Observation("joint.pivot.angle", t, angle, 4.43e-4))
+    run = cb.Recording("c05", observed, (cb.Drive("actuator.motor", cb.Signal(t, volts)),))
+    paths = ("body.cart.mass", "body.pole.inertia.yy", "joint.rail.damping", "joint.pivot.damping", "actuator.motor.gain")
+    result = cb.fit(model, run, {p: cb.Unknown(3.0 * model[p], lower=0.0) for p in paths}, process_noise="auto", h=0.004)
+    cart, pole = result.parameters["body.cart.mass"], result.parameters["body.pole.inertia.yy"]
+    assert result.converged and 0.9 < cart.value < 1.6
+    assert pole.value / (mass * half) + half == pytest.approx(0.2195, rel=0.02)
+    assert cart.sd is not None and cart.sd_naive is not None and cart.sd > 2.0 * cart.sd_naive

@@ -18,7 +18,7 @@ with dCx and dFx from one more linearisation a small step along (no factorisatio
 
 **Hessian.** Gauss-Newton's `T'T`, T how the residuals follow eta, for theta; for the noise sizes the derivative of `-sum z^2` itself, `-2 z'dz/d eta` (and `-2 F_c'T_c` of a channel), of which
 Gauss-Newton has half: mass and noise size would seem bound together that are not. For the same reason the states' response to a noise size is completed by the change of their derivatives with it (`_followed`). What both lack, the curvature of V and of the residuals, is learnt from gradients (`maximise.py`) and, once at the end, taken from
-differences of the gradient (`hessian`).
+differences of the gradient (`curvature`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ FEW = 0.05
 """Effective observations of a force below which the data want none."""
 FARTHEST = 1.5
 """Most that a log sd changes at a time (a factor of 4.5)."""
-ASIDE = 1.0
-"""Step of differences of the gradient in units of the sd; of a log sd `ASIDE_SIZE`."""
-ASIDE_SIZE = 0.1
+ASIDE = 0.5
+"""Step of differences of the gradient, in units of the directions."""
 
 
 @dataclass(frozen=True)
@@ -247,26 +246,38 @@ class Likelihood:
 
     # -- once, at the end --------------------------------------------------------------------------------------------------------
 
-    def hessian(self, spot: Spot, here: Derivatives) -> np.ndarray:
-        """Second derivatives of L by differences of its gradient, the motion found anew at every one."""
-        p, n = self.p, self.n
-        sd = np.sqrt(1.0 / np.maximum(here.taken.information.diagonal(), 1e-300))
-        steps = np.minimum(ASIDE * sd, 0.1 * np.maximum(self.scale, np.abs(np.concatenate([spot.theta, np.zeros(n)]))))
-        steps[p:] = ASIDE_SIZE
-        H = here.hessian.copy()
-        for k in np.flatnonzero(self.lower < self.upper).tolist():
-            ends, by = [], steps[k]
-            for sign in (by, -by):
-                problem, x, theta = self._aside(spot, k, sign, here.response)
-                sizes = self.sizes(problem)
-                there = self.at(x, theta, sizes)
-                if np.isfinite(there.value):
-                    ends.append((sign, self.derivatives(there).gradient))
-            if len(ends) == 2:
-                H[:, k] = (ends[0][1] - ends[1][1]) / (2.0 * by)
-            elif ends:
-                H[:, k] = (ends[0][1] - here.gradient) / ends[0][0]
-        return 0.5 * (H + H.T)
+    def curvature(self, spot: Spot, here: Derivatives, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Directions W (eta, count) among the free of eta, and the second derivatives of L along them, from differences of its gradient, the motion found anew for each.
+
+        The directions are the principal axes of Gauss-Newton's information, a standard deviation long: where parameters are nearly indistinguishable their own axes would drown what tells
+        them apart in the differences' error.
+        """
+        W = self._axes(spot, here, free)
+        H = np.zeros((W.shape[1],) * 2)
+        for k, w in enumerate(W.T):
+            ends = []
+            for sign in (ASIDE, -ASIDE):
+                sizes = spot.sizes + sign * w[self.p :]
+                x = self.resized(spot.problem, sizes).move(spot.x, sign * (here.response @ w))
+                there = self.at(x, spot.theta + sign * w[: self.p], sizes)
+                ends.append((sign, self.derivatives(there).gradient) if np.isfinite(there.value) else (0.0, here.gradient))
+            far = ends[0][0] - ends[1][0]
+            H[:, k] = W.T @ (ends[0][1] - ends[1][1]) / far if far else W.T @ here.hessian @ w
+        return W, 0.5 * (H + H.T)
+
+    def _axes(self, spot: Spot, here: Derivatives, free: np.ndarray) -> np.ndarray:
+        theta = np.flatnonzero(free[: self.p])
+        information = np.asarray(here.taken.information)[np.ix_(theta, theta)]
+        size = np.sqrt(np.maximum(np.diag(information), 1e-300))
+        mu, V = np.linalg.eigh(information / size[:, None] / size[None, :])
+        W = np.zeros((self.p + self.n, len(theta)))
+        W[theta] = V / np.sqrt(np.maximum(mu, 1e-12 * mu.max(initial=1.0))) / size[:, None]
+        far = np.abs(W[: self.p]) / (0.3 * np.maximum(self.problem.scale, np.abs(spot.theta)))[:, None]
+        W = W / np.maximum(far.max(axis=0, initial=0.0), 1.0)
+        sizes = self.p + np.flatnonzero(free[self.p :])
+        own = np.zeros((self.p + self.n, len(sizes)))
+        own[sizes, np.arange(len(sizes))] = np.minimum(1.0 / np.sqrt(np.maximum(np.diag(here.hessian)[sizes], 1e-300)), 0.3)
+        return np.hstack([W, own])
 
 
 def _only(matrix: Any, columns: np.ndarray) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
+from calibody.estimate.bars import SLOW, Bars, bars
 from calibody.estimate.beginning import best_start
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
@@ -61,6 +62,10 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
+NOT_WHITE = "The unmodelled force is not white"
+"""How the note begins that says so of a joint; the verdict looks for it."""
+SHRINKS = 0.6
+"""Ratio of the changes by two halvings above which they do not shrink as those of a discretisation do (by four; by two at kinks)."""
 LARGER = 1.2
 """Noise found over noise stated from which that is said."""
 LOOSE = 0.3
@@ -101,6 +106,9 @@ def transcribe(
         theta = level.solution.theta
         if h is not None or not level.solution.converged or (len(levels) > 1 and _settled(levels)):
             break
+        if level.likely is not None and _coloured(levels):
+            worker.notes.append(_bandwidth(levels))
+            break
         if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
             worker.notes.append(_unsettled(levels))
             break
@@ -125,6 +133,21 @@ class Level:
     solution: Solution
     given: bool
     """Whether the noise of all channels was stated."""
+    likely: tuple[Likelihood, Spot] | None = None
+    """With unmodelled forces: the likelihood and where it has its maximum."""
+
+    @cached_property
+    def bars(self) -> Bars | None:
+        """With unmodelled forces, once the maximum is found: what the likelihood itself says of the error bars."""
+        return bars(*self.likely) if self.likely is not None and self.solution.converged else None
+
+    @property
+    def final(self) -> Uncertainty:
+        """Error bars with all that can be said of them."""
+        if self.bars is None:
+            return self.found
+        freedom = self.problem.runs[0].structure.nv - self.problem.runs[0].kept
+        return assess(self.problem, self.solution.x, self.solution.theta, freedom, self.given, self.bars.covariance)
 
     @cached_property
     def found(self) -> Uncertainty:
@@ -145,6 +168,24 @@ def _settled(levels: Sequence[Level]) -> bool:
         return False
     moved, sd = np.abs(levels[-1].values - levels[-2].values), levels[-1].found.sd
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
+
+
+def _coloured(levels: Sequence[Level]) -> bool:
+    """Whether halving the mesh moves the parameters no less than the halving before, which discretisation would by four: then it is the band of frequencies given
+    to the unmodelled forces that moves them, and no finer mesh ends that."""
+    if len(levels) < 3:
+        return False
+    sd = levels[-1].found.sd
+    known = np.isfinite(sd) & (sd > 0.0)
+    before, last = (float(np.max(np.abs(levels[k].values - levels[k - 1].values)[known] / sd[known], initial=0.0)) for k in (-2, -1))
+    return last > SHRINKS * before
+
+
+def _bandwidth(levels: Sequence[Level]) -> str:
+    return (
+        f"Halving the mesh to h = {1e3 * levels[-1].problem.runs[0].h:.3g} ms moved the parameters no less than the halving before; it is the frequencies of the unmodelled forces that move them, "
+        "not the discretisation: they are not white, and what stands beside each parameter as discretisation error says how much that matters."
+    )
 
 
 def _entries(level: Level) -> int:
@@ -238,19 +279,19 @@ class Meshes:
         x = [replace(states, sides=None) for states in x]  # friction has no pieces here
         function = Likelihood(problem, self.hypers)
         spot = best_start(function, x, theta) if coarse is None else function.at(x, theta, function.sizes(problem))
-        problem, solution = self._maximised(function, spot)
+        problem, solution, spot = self._maximised(function, spot)
         for _ in range(robust_loss.REWEIGHTINGS if self.robust else 0):
             problem, change = robust_loss.weighed(problem, solution)
             if change < 0.01 or not solution.converged:
                 break
             function = Likelihood(problem, self.hypers)
-            problem, solution = self._maximised(function, function.at(solution.x, solution.theta, function.sizes(problem)))
-        return Level(problem, solution, self.given)
+            problem, solution, spot = self._maximised(function, function.at(solution.x, solution.theta, function.sizes(problem)))
+        return Level(problem, solution, self.given, (function, spot))
 
-    def _maximised(self, function: Likelihood, spot: Spot) -> tuple[Problem, Solution]:
+    def _maximised(self, function: Likelihood, spot: Spot) -> tuple[Problem, Solution, Spot]:
         found = maximise(function, spot, self._note)
         problem = replace(found.spot.problem, slope=0.0 if found.last is None else found.last.slope[: function.p])
-        return problem, Solution(found.spot.x, found.spot.theta, found.status, found.spot.cost, self.history, None)
+        return problem, Solution(found.spot.x, found.spot.theta, found.status, found.spot.cost, self.history, None), found.spot
 
     def _turns(self, problem: Problem, solution: Solution) -> tuple[Problem, Solution]:
         """Motion and parameters, then the channels' noise, until neither changes."""
@@ -322,14 +363,14 @@ class Meshes:
     # -- result ------------------------------------------------------------------------------------------------------------------
 
     def result(self, levels: Sequence[Level], seconds: float) -> Result:
-        problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].found
+        problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].final
         mesh = Mesh(problem.runs[0].h, len(levels) - 1)
         values = [level.values for level in levels]
         error = _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, problem.runs[0].noise.density, mesh.h)
-        self.notes += self._larger(problem)
+        self.notes += [*self._larger(problem), *self._slow(levels[-1])]
         return outcome(
             problem,
             solution,
@@ -354,6 +395,17 @@ class Meshes:
             if not hyper.process and stated > 0.0 and found > LARGER * stated:
                 out.append(f"The noise of {hyper.name} was stated as {stated:.2g}, which is the least it was taken to be, and found to be {found:.2g}.")
         return out
+
+    @staticmethod
+    def _slow(level: Level) -> list[str]:
+        """Joints whose unmodelled force is no white noise."""
+        found = {} if level.bars is None else level.bars.slow
+        return [
+            f"{NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
+            "friction, a cable); the error bars allow for its scatter, not for the bias it causes."
+            for joint, slow in found.items()
+            if slow.probability < SLOW
+        ]
 
     def _lacks(self, levels: Sequence[Level]) -> tuple[Suspect, ...]:
         """What the model lacks, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""

@@ -63,8 +63,8 @@ class Uncertainty:
 
 
 @one_thread
-def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool) -> Uncertainty:
-    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated."""
+def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None) -> Uncertainty:
+    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`)."""
     lin = problem.linearise(x, theta, hold_scale=False)
     taken = step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
@@ -79,12 +79,12 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     white = _whiteness(problem, lin)
     exact = not any(len(run.disturbed) for run in problem.runs)  # smoothed residuals are correlated by themselves
     robust = exact and any(p < NOT_WHITE for p in white.values())
-    covariance = _sandwich(problem, lin, T, naive / factor, white, given) if robust else naive
+    covariance = _sandwich(problem, lin, T, naive / factor, white, given) if robust else naive if likely is None else likely
     agreement = _between(problem, lin, T, analysis, at_bound) if len(problem.runs) > 1 else None
     if agreement is not None and not agreement.agree:
         covariance = _scattered(problem, lin, T, naive / factor, covariance, agreement)
     larger = np.sqrt(np.maximum(np.diag(covariance), np.diag(naive)))  # a correction never shrinks an error bar
-    if robust or (agreement is not None and not agreement.agree):
+    if robust or likely is not None or (agreement is not None and not agreement.agree):
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         covariance = covariance * (larger / size)[:, None] * (larger / size)[None, :]
     found = Uncertainty(

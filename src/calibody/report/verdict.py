@@ -31,6 +31,8 @@ ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
+NOT_WHITE_FORCE = "The unmodelled force is not white"
+"""How the note of a fit begins that says so of a joint."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 
@@ -59,6 +61,7 @@ def verdict(found: Saved) -> Verdict:
         *_possible(found),
         *_determined(found),
         *_lacking(found),
+        *_slow(found),
         *_residuals(found),
         *_runs(found),
         *_prediction(found),
@@ -111,6 +114,13 @@ def _possible(found: Saved) -> Iterator[Item]:
     if impossible:
         sentence = "No: together, the estimates belong to no mechanism. Something else was taken for an inertia; fix what is known, or give bounds."
         yield Item("Are the numbers possible?", BAD, sentence, tuple(impossible))
+
+
+def _slow(found: Saved) -> Iterator[Item]:
+    slow = [n for n in found.notes if n.startswith(NOT_WHITE_FORCE)]
+    if slow:
+        sentence = "No: a constant or slow force is missing. The error bars allow for its scatter, not for the bias it causes."
+        yield Item("Are the unmodelled forces noise?", MIND, sentence, tuple(slow))
 
 
 def _lacking(found: Saved) -> Iterator[Item]:

@@ -1,0 +1,143 @@
+"""Error bars of a fit with unmodelled forces, and whether those forces are the white noise they were taken to be.
+
+**Curvature.** Gauss-Newton's `T'T` counts noise in accelerations as information and takes the noise sizes as known: on a real cart it is 13 times the curvature of L along "everything heavier". The covariance
+is therefore that of the Hessian of L over parameters and noise sizes, from differences of the gradient (`Likelihood.curvature`), noise sizes eliminated.
+
+**Correlation.** The score of node k, `s_k`, adds up `T_i F_i` of the residuals near it (of a noise size `-F_i^2`); all scores together are minus the slope of the volume, which is shared out evenly. Node k moves the
+estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.long_run`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
+channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first. The largest of the three bars is taken.
+
+**Slow forces.** Forces `cos(pi m (k + 1/2)/M)`, m = 0 .. 19, on a joint are 20 more parameters, at zero. With Tc their response and F the residuals, both without what T of the parameters explains, `Tc'F` has the
+covariance `Tc'Tc` if the forces are white, smoothing or not, and its square in these units is chi-square. (Ljung-Box on smoothed forces always rejects.) Neither bar sees a bias: where this test fails, something slow is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc
+
+from calibody.estimate.likelihood import FEW, Derivatives, Likelihood, Spot
+from calibody.estimate.scores import long_run, nodes_of_rows
+from calibody.mechanics import assembly
+from calibody.mechanics.plan import plan_of
+from calibody.solve.threads import one_thread
+
+MODES = 20
+SLOW = 1e-3
+"""Probability below which the force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
+MOST = 24
+"""Parameters and noise sizes up to which the Hessian of L is differenced: its cost grows with their square."""
+LEAST = 1e-4
+"""Smallest eigenvalue of the scaled Hessian over its largest from which it is taken; below, the differences decide."""
+KNOWN = 1e-2
+"""Share of the largest information below which a mode counts as none (what the parameters do themselves)."""
+
+
+@dataclass(frozen=True)
+class Slow:
+    """The test of one joint's force: chi-square, degrees of freedom and its probability if the force is white."""
+
+    probability: float
+    chi2: float
+    dof: int
+
+
+@dataclass(frozen=True)
+class Bars:
+    covariance: np.ndarray
+    """Of the parameters; zero for those at a bound."""
+    slow: dict[str, Slow]
+    """By joint."""
+
+
+@one_thread
+def bars(function: Likelihood, spot: Spot) -> Bars:
+    """At a maximum."""
+    here = function.derivatives(spot)
+    p, at = function.p, np.concatenate([spot.theta, spot.sizes])
+    free = (at > function.lower) & (at < function.upper)
+    free[p:] &= np.array([not h.process or number > FEW for h, number in zip(function.hypers, here.numbers, strict=True)], dtype=bool)
+    inverse = None
+    if free.sum() <= MOST:
+        W, H = function.curvature(spot, here, free)
+        inverse = _inverse(H)
+        inverse = None if inverse is None else W @ inverse @ W.T
+    if inverse is None:
+        inverse = np.zeros((len(at), len(at)))
+        known = np.flatnonzero(free[:p])
+        inverse[np.ix_(known, known)] = np.linalg.pinv(np.asarray(here.taken.information)[np.ix_(known, known)], hermitian=True)
+    moves = -_scores(function, here) @ inverse
+    curved, scattered = np.diag(inverse)[:p], np.array([long_run(moves[:, k]) for k in range(p)])
+    ratio = np.sqrt(np.maximum(curved, scattered) / np.maximum(curved, 1e-300))
+    return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]))
+
+
+def _inverse(H: np.ndarray) -> np.ndarray | None:
+    """Where H is positive."""
+    if not len(H) or not np.isfinite(H).all() or not np.all(np.diag(H) > 0.0):
+        return None
+    size = np.sqrt(np.diag(H))
+    mu, V = np.linalg.eigh(H / size[:, None] / size[None, :])
+    return (V / mu) @ V.T / size[:, None] / size[None, :] if mu.min() > LEAST * mu.max() else None
+
+
+def _scores(function: Likelihood, here: Derivatives) -> np.ndarray:
+    """(nodes, eta), their mean taken out."""
+    nodes = _nodes(function, len(here.lin.F))
+    each = here.T * here.lin.F[:, None]
+    each[:, function.p :] = 0.0
+    for j, mine in enumerate(here.rows):
+        each[mine, function.p + j] = -(here.lin.F[mine] ** 2)
+    out = np.zeros((int(nodes.max()) + 1, each.shape[1]))
+    np.add.at(out, nodes[nodes >= 0], each[nodes >= 0])
+    return out - out.mean(axis=0)
+
+
+def _nodes(function: Likelihood, count: int) -> np.ndarray:
+    """(rows of F,) the node each residual belongs to, runs one after the other; -1 for priors."""
+    near, first = [], 0
+    for run in function.problem.runs:
+        near.append(first + nodes_of_rows(run))
+        first += run.K
+    out = np.concatenate(near)
+    return np.concatenate([np.full(count - len(out), -1), out])
+
+
+def _slow(function: Likelihood, spot: Spot, here: Derivatives, free: np.ndarray) -> dict[str, Slow]:
+    """The test of every disturbed joint, all runs together."""
+    theta = here.T[:, : function.p][:, free]
+    Q, _ = np.linalg.qr(theta / np.maximum(np.linalg.norm(theta, axis=0), 1e-300)) if theta.shape[1] else (theta, None)
+    out = {}
+    for joint in spot.problem.runs[0].noise.density:
+        columns = _waves(spot, joint)
+        response = -here.taken.factor.solve(np.vstack([np.zeros((here.lin.Fx.shape[1], columns.shape[1])), columns]))
+        T = here.lin.Fx @ response[: here.taken.factor.n]
+        T = T - Q @ (Q.T @ T)
+        mu, V = np.linalg.eigh(T.T @ T)
+        good = mu > KNOWN * max(float(mu.max(initial=0.0)), 1e-300)
+        chi2, dof = float((((V.T @ (T.T @ here.lin.F))[good]) ** 2 / mu[good]).sum()), int(good.sum())
+        out[joint] = Slow(float(chdtrc(dof, chi2)) if dof else 1.0, chi2, dof)
+    return out
+
+
+def _waves(spot: Spot, joint: str) -> np.ndarray:
+    """(equations, modes): slow forces on a joint, in units of the sd of its unmodelled force; of every run and velocity on its own."""
+    problem, first, out = spot.problem, 0, []
+    rows = sum(run.layout.rows for run in problem.runs)
+    for r, run in enumerate(problem.runs):
+        model, numbers, _ = problem.model_of(r, spot.theta)
+        _, frames = problem.framed(r, spot.x[r], model, numbers)
+        m, nv = np.arange(run.inner), run.structure.nv
+        waves = np.cos(np.pi * (m[:, None] + 0.5) * np.arange(min(MODES, run.inner)) / run.inner)
+        for k, (name, velocity) in enumerate(run.disturbed):
+            if name != joint:
+                continue
+            dofs, acts = assembly.acting(plan_of(run.structure), frames, velocity)
+            columns = np.zeros((rows, waves.shape[1]))
+            for a, dof in enumerate(dofs):
+                columns[first + m * nv + dof] -= run.process_sd()[k] * acts[a, 1:-1, None] * waves
+            out.append(columns)
+        first += run.layout.rows
+    return np.hstack(out)
