@@ -36,6 +36,7 @@ from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
+from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.threads import one_thread, spread
@@ -88,6 +89,8 @@ def transcribe(
     began = time.perf_counter()
     if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
+    cleaned = [without(r) for r in recordings]
+    recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
     refuse_what_does_not_act(model, unknowns, LOAD)
     structure = Structure.build(model, coordinates)
@@ -97,6 +100,7 @@ def transcribe(
     density, auto = noise.process_noise(model, process_noise, period)
     found_noise, given, hypers = noise.noises(recordings, density, auto)
     worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report)
+    worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     base = first_step(recordings, found_noise) if h is None else h
     levels: list[Level] = []
     theta = theta_of(unknowns, start or {})
