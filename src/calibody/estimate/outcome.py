@@ -108,7 +108,9 @@ def _warnings(problem: Observed, found: Uncertainty, given: bool) -> list[str]:
     if given and ratio < 0.7:
         notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
     if found.robust:
-        notes.append("The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them).")
+        notes.append(
+            "The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them), not for what a term missing in the model would move."
+        )
     if found.agreement is not None and not found.agreement.agree:
         a = found.agreement
         notes.append(f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter.")

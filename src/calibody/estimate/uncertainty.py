@@ -6,7 +6,7 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 - **larger residuals** than stated: times chi2/dof;
 - **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
   estimated with a flat-top lag window [politis1995] whose width is found from the data; its spectrum is kept positive;
-- **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than `I_r`; the larger of the factor chi2/dof between runs and of the
+- **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than their covariance (as the two corrections above have it); the larger of the factor chi2/dof between runs and of the
   scatter of single runs, `R^2/(R - 1) I^-1 (sum g_r g_r') I^-1`. What runs disagree by is an error of the model, and more runs of the same
   kind do not average that out: the error bar does not shrink with their number.
 """
@@ -79,8 +79,9 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     white = _whiteness(problem, lin)
     exact = not any(len(run.disturbed) for run in problem.runs)  # smoothed residuals are correlated by themselves
     robust = exact and any(p < NOT_WHITE for p in white.values())
-    covariance = _sandwich(problem, lin, T, naive / factor, white, given) if robust else naive if likely is None else likely
-    agreement = _between(problem, lin, T, analysis, at_bound) if len(problem.runs) > 1 else None
+    middles = _middles(problem, lin, T, white, given) if robust else [max(1.0, factor) * (t.T @ t) for t in T]
+    covariance = _sandwich(lin, middles, naive / factor) if robust else naive if likely is None else likely
+    agreement = _between(problem, lin, T, middles, analysis, at_bound) if len(problem.runs) > 1 else None
     if agreement is not None and not agreement.agree:
         covariance = _scattered(problem, lin, T, naive / factor, covariance, agreement)
     larger = np.sqrt(np.maximum(np.diag(covariance), np.diag(naive)))  # a correction never shrinks an error bar
@@ -203,13 +204,23 @@ def flat_top(r: np.ndarray) -> np.ndarray:
     return r * np.clip(2.0 - lags / end, 0.0, 1.0)
 
 
-def _sandwich(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, white: dict[tuple[int, str], float], given: bool) -> np.ndarray:
-    """`I^-1 (T' Sigma T) I^-1`; channels whose residuals are white keep their own variance."""
-    middle = (lin.loose_theta.T @ lin.loose_theta).toarray()
-    for r, (run, part, columns) in enumerate(zip(problem.runs, lin.parts, lin.columns, strict=True)):
+def _middles(problem: Problem, lin: Runs, T: Sequence[np.ndarray], white: dict[tuple[int, str], float], given: bool) -> list[np.ndarray]:
+    """`T' Sigma T` of every run, the covariance of its scores; channels whose residuals are white keep their own variance."""
+    out = []
+    for r, (run, part) in enumerate(zip(problem.runs, lin.parts, strict=True)):
+        middle = np.zeros((T[r].shape[1],) * 2)
         for channel, rows in _rows(run):
             likely = 1.0 if channel is None else white[r, channel]
-            middle[np.ix_(columns, columns)] += _scatter(T[r][rows], part.F[rows], likely < NOT_WHITE, given and channel is not None)
+            middle += _scatter(T[r][rows], part.F[rows], likely < NOT_WHITE, given and channel is not None)
+        out.append(middle)
+    return out
+
+
+def _sandwich(lin: Runs, middles: Sequence[np.ndarray], inverse: np.ndarray) -> np.ndarray:
+    """`I^-1 (T' Sigma T) I^-1`"""
+    middle = (lin.loose_theta.T @ lin.loose_theta).toarray()
+    for own, columns in zip(middles, lin.columns, strict=True):
+        middle[np.ix_(columns, columns)] += own
     return inverse @ middle @ inverse
 
 
@@ -233,21 +244,24 @@ def _scores(problem: Problem, lin: Runs, T: Sequence[np.ndarray]) -> list[np.nda
     return [t.T @ part.F + (slope / np.maximum(used, 1))[columns] for t, part, columns in zip(T, lin.parts, lin.columns, strict=True)]
 
 
-def _between(problem: Problem, lin: Runs, T: Sequence[np.ndarray], analysis: identifiability.Identifiability, at_bound: np.ndarray) -> Agreed | None:
-    """chi2 of the runs' own estimates about the joint one: `sum g_r' I_r^+ g_r`, over the parameters that all runs share and the data resolve."""
+def _between(
+    problem: Problem, lin: Runs, T: Sequence[np.ndarray], middles: Sequence[np.ndarray], analysis: identifiability.Identifiability, at_bound: np.ndarray
+) -> Agreed | None:
+    """chi2 of the runs' own estimates about the joint one: `sum g_r' M_r^+ g_r`, over the parameters that all runs share and the data resolve; `M_r`, of `middles`,
+    is the covariance of the scores as the residuals show it, larger than stated or correlated: neither is a disagreement."""
     common = np.array([e.run is None for e in problem.entries])
     shared, own = common & analysis.resolved & ~at_bound, ~common & analysis.resolved
     if not shared.any():
         return None
     chi2, rank, S = 0.0, 0, problem.scale[shared]
-    for t, g, columns in zip(T, _scores(problem, lin, T), lin.columns, strict=True):
+    for t, g, middle, columns in zip(T, _scores(problem, lin, T), middles, lin.columns, strict=True):
         keep, mine = np.flatnonzero(shared[columns]), np.flatnonzero(own[columns])
-        information = t.T @ t
-        I, s = information[np.ix_(keep, keep)], g[keep]
+        A = np.eye(len(columns))[:, keep]
         if len(mine):  # the run's own parameters are free
-            cross = np.linalg.solve(information[np.ix_(mine, mine)], information[np.ix_(mine, keep)])
-            I, s = I - information[np.ix_(keep, mine)] @ cross, s - cross.T @ g[mine]
-        mu, V = np.linalg.eigh(I * S[:, None] * S[None, :])
+            information = t.T @ t
+            A[mine] -= np.linalg.solve(information[np.ix_(mine, mine)], information[np.ix_(mine, keep)])
+        s, M = A.T @ g, A.T @ middle @ A
+        mu, V = np.linalg.eigh(M * S[:, None] * S[None, :])
         good = mu > 1e-8 * mu.max()
         chi2 += float((((V.T @ (S * s))[good]) ** 2 / mu[good]).sum())
         rank += int(good.sum())
@@ -259,13 +273,16 @@ def _between(problem: Problem, lin: Runs, T: Sequence[np.ndarray], analysis: ide
 
 
 def _scattered(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
-    """Inflated by the scatter of the runs."""
+    """Inflated by the scatter of the runs. From R runs that has R - 1 degrees of freedom: so that twice the error bar is a 95 % interval all the same, it is larger by
+    Student's quantile over the normal one (6.5 for two runs, 2.2 for three, 1.05 for 26)."""
+    from scipy.special import ndtri, stdtrit  # takes as long to import as a small fit, and few need it
+
     R = len(problem.runs)
     clustered = np.zeros(lin.parameters)
     for g, columns in zip(_scores(problem, lin, T), lin.columns, strict=True):
         clustered += R * R / (R - 1) * (inverse[:, columns] @ g) ** 2
-    factor = max(1.0, agreement.chi2 / agreement.dof)
-    wanted = np.maximum.reduce([clustered, factor * np.diag(inverse), np.diag(covariance)])
+    factor, few = max(1.0, agreement.chi2 / agreement.dof), float(stdtrit(R - 1, 0.975) / ndtri(0.975))
+    wanted = np.maximum(few**2 * clustered, factor * np.diag(covariance))
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     ratio = np.sqrt(wanted) / size
     return covariance * ratio[:, None] * ratio[None, :]

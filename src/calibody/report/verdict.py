@@ -177,7 +177,7 @@ def _residuals(found: Saved) -> Iterator[Item]:
     elif smoothed:
         yield Item(question, GOOD, "They need not: the unmodelled forces take up what the model lacks. None is larger than its noise.", sizes)
     elif coloured:
-        sentence = f"Not quite: those of {listed(coloured)} have a memory, so something small is missing in the model. The error bars allow for it."
+        sentence = f"Not quite: those of {listed(coloured)} have a memory, so the noise has one or the model lacks something. The error bars allow for the memory, not for what a missing term would move."
         yield Item(question, MIND, sentence, sizes)
     elif small:
         yield Item(question, MIND, f"They are smaller than the stated noise ({listed(small)}); the error bars may be too large.", sizes)
