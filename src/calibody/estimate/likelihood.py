@@ -45,6 +45,8 @@ FEW = 0.05
 """Effective observations of a force below which the data want none."""
 FARTHEST = 1.5
 """Most that a log sd changes at a time (a factor of 4.5)."""
+RISES = (2.0, 4.0, 6.0)
+"""By how much log sds of forces are raised to find a motion."""
 ASIDE = 0.5
 """Step of differences of the gradient, in units of the directions."""
 
@@ -128,6 +130,17 @@ class Likelihood:
             return Spot(problem, x, theta, sizes, np.inf, np.inf, None)
         value = found.cost + found.volume + float(self.counts @ sizes) if found.converged else np.inf
         return Spot(problem, found.x, theta, sizes, value if np.isfinite(value) else np.inf, found.cost, found)
+
+    def found(self, x: Sequence[States], theta: np.ndarray, sizes: np.ndarray) -> Spot:
+        """L where the motion of another mesh begins: if forces are next to nothing it may not be found from there at once, but with larger ones."""
+        spot = self.at(x, theta, sizes)
+        process = np.array([h.process for h in self.hypers], dtype=bool)
+        for rise in RISES if process.any() else ():
+            if np.isfinite(spot.value):
+                break
+            raised = sizes + rise * process
+            spot = self.at(self.problem.carried(x, self.resized(self.problem, raised)), theta, raised)
+        return spot
 
     def refreshed(self, spot: Spot) -> Spot:
         """With every noise size moved to where L would have its minimum if the effective numbers of observations did not change: `l += 1/2 log(squares/number)`."""

@@ -282,7 +282,7 @@ class Meshes:
         """With unmodelled forces: the maximum of the marginal likelihood (`likelihood.py`)."""
         x = [replace(states, sides=None) for states in x]  # friction has no pieces here
         function = Likelihood(problem, self.hypers)
-        spot = best_start(function, x, theta) if coarse is None else function.at(x, theta, function.sizes(problem))
+        spot = best_start(function, x, theta) if coarse is None else function.found(x, theta, function.sizes(problem))
         problem, solution, spot = self._maximised(function, spot)
         for _ in range(robust_loss.REWEIGHTINGS if self.robust else 0):
             problem, change = robust_loss.weighed(problem, solution)
