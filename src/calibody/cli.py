@@ -200,9 +200,14 @@ def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> 
         calibody check furuta.toml
     """
     from calibody.experiment import load
-    from calibody.experiment.check import ERROR, check as examine
+    from calibody.experiment.check import ERROR, Check, Finding, check as examine
 
-    found = examine(load(file), foresight=True)
+    try:
+        found = examine(load(file), foresight=True)
+    except CalibodyError as error:
+        if as_json:
+            typer.echo(json.dumps(_check_summary(file, Check((Finding(ERROR, str(error)),), None, (), ())), indent=2))
+        raise
     if as_json:
         typer.echo(json.dumps(_check_summary(file, found), indent=2))
     elif not quiet:

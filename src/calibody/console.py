@@ -74,6 +74,8 @@ class Iterations:
         now = reported(progress.unknowns, iteration.theta)
         before = self.before if self.before is not None else values_of(progress.unknowns, initial_theta(progress.unknowns))
         self.before = now.values
+        if not now.names:
+            return "the motion"
         return now.names[int(np.argmax(np.abs(now.values - before) / now.scale))]
 
     def _table(self) -> Table:

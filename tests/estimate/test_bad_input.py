@@ -94,3 +94,15 @@ def test_settings() -> None:
     for runs, sentence in (([], "No recording"), ([run, run], "Two recordings"), (["log.csv"], "str")):
         with pytest.raises(cb.CalibodyError, match=sentence):
             cb.fit(pendulum(), runs, UNKNOWN)
+    for unknowns in (["body.arm.mass"], "body.arm.mass", None):
+        with pytest.raises(cb.CalibodyError, match="give a mapping"):
+            cb.fit(pendulum(), run, unknowns)  # type: ignore[arg-type]
+    with pytest.raises(cb.CalibodyError, match="executor"):
+        cb.sweep(pow, [{"base": 2, "exp": 3}], executor=3)  # type: ignore[arg-type]
+
+
+def test_what_a_result_is_asked(angle: np.ndarray) -> None:
+    result = cb.fit(pendulum(), read(angle=angle), {"joint.hinge.angle.bias": 0.0, "joint.hinge.angle.delay": 0.0})
+    assert [e.unit for e in result.parameters.values()] == ["rad", "s"]
+    with pytest.raises(cb.CalibodyError, match="finite times"):
+        result.sd("joint.hinge.angle", [np.nan])  # type: ignore[arg-type]

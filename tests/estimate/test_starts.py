@@ -48,6 +48,8 @@ def test_an_exact_start_holds_exactly_and_helps(swing: cb.Motion, coordinates: s
         for channel, value in START.items():
             assert found[channel][0] == pytest.approx(value, abs=1e-8), channel
         assert known.dof == free.dof + 4
+        bars = np.array([[r.sd(channel, [0.0])[0] for channel in ANGLES] for r in (known, free)])
+        assert (bars[0] < 0.6 * bars[1]).all(), bars
         z += [(known.parameters[p].value - v) / known.parameters[p].sd for p, v in TRUTH.items()]  # type: ignore[operator]
         ratio += [known.parameters[p].sd / free.parameters[p].sd for p in TRUTH]  # type: ignore[operator]
     assert np.abs(z).max() < 4.0

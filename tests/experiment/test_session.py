@@ -44,6 +44,14 @@ def test_a_fit_from_a_file(run: Command, tmp_path: Path) -> None:
     assert (tmp_path / "swing-fit" / "report.html").is_file()
 
 
+def test_a_file_without_unknowns_gives_the_motion(run: Command, tmp_path: Path) -> None:
+    path = write(tmp_path, EXPERIMENT[: EXPERIMENT.index("[[estimate]]")])
+    cb.load(tmp_path / "swing.xml").replace(TRUTH).save(tmp_path / "swing.xml")
+    code, out, err = run("fit", path)
+    assert code == 0 and "status: converged" in out and "most in the motion" in err
+    assert "motion and forces determined" in (tmp_path / "swing-fit" / "report.html").read_text()
+
+
 def test_json_and_quiet(run: Command, tmp_path: Path) -> None:
     code, out, err = run("fit", write(tmp_path), "--json", "--out", tmp_path / "a")
     found = json.loads(out)

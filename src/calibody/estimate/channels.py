@@ -40,6 +40,8 @@ WINDOW = 3
 INSTANTS_BUDGET, FEWEST_INSTANTS, MOST_INSTANTS = 2e7, 8, 40
 STEP = 1e-6
 """Of the differences, relative to 1 rad, 1 m or the size of the number."""
+ROUNDING = 1e-18
+"""Square of a change that is nothing but the rounding of the differences."""
 
 
 def as_motion(run: Run, model: Model, numbers: Numbers, states: States) -> Motion:
@@ -98,6 +100,8 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
+    if not np.isfinite(times).all():
+        raise CalibodyError(f"Standard deviations are asked for at the time {times[~np.isfinite(times)][0]}; give finite times in seconds.")
     r, e = problem.runs[run], found.step.runs[run]
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
     windows = _Windows(result.motion(run), nodes, names)
@@ -116,7 +120,8 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
         along = by_theta[:, k] + g @ e.response[rows]
         variance[:, k] = found.factor * np.einsum("ci,ic->c", g, spread) + np.einsum("ci,ij,cj->c", along, covariance, along)
         lost[:, k] = (_in_scales(found, along, e.columns) ** 2).sum(1)
-    return np.where(lost > HIDDEN * variance, np.inf, np.sqrt(np.maximum(variance, 0.0)))
+    variance = np.maximum(variance, 0.0)  # of what is known exactly, a known start, it is rounding of either sign
+    return np.where(lost > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance))
 
 
 def instants(result: Result, run: int) -> np.ndarray:

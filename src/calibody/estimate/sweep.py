@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from calibody.errors import CalibodyError, shown
+
 R = TypeVar("R")
 
 PRELOADED = ["calibody.estimate.meshes", "calibody.estimate.crossvalidate", "calibody.formats"]
@@ -49,6 +51,8 @@ def sweep(function: Callable[..., R], settings: Iterable[Mapping[str, Any]], exe
     """
     if _reading_script:
         raise _Skipped
+    if executor is not None and not hasattr(executor, "map"):
+        raise CalibodyError(f"executor = {shown(executor)}; give one of concurrent.futures, Dask or MPI, such as ProcessPoolExecutor(4), or leave it out.")
     tasks = [(function, dict(s)) for s in settings]
     if executor is not None:
         return list(executor.map(_call, tasks))

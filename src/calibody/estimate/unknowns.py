@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError, nearest
+from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
@@ -84,6 +84,8 @@ class Entry:
 
 def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: Sequence[str]) -> tuple[Entry, ...]:
     """theta, in the order given; unknowns with `per_run` once per run. None at all: motion and forces are estimated alone."""
+    if not isinstance(estimate, Mapping):
+        raise CalibodyError(f'The unknowns are {shown(estimate)}; give a mapping such as {{"body.NAME.mass": cb.Unknown(1.0)}}.')
     out: list[Entry] = []
     seen: dict[str, str] = {}
     for name, given in estimate.items():
@@ -153,6 +155,10 @@ def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
     return Place(path, None, expression, name)
 
 
+def _sensor_unit(model: Model, channel: str, number: str) -> str:
+    return {"bias": channels.resolve(model, channel).unit, "delay": "s", "gain": ""}[number]
+
+
 def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], unknown: Unknown) -> Entry:
     first = places[0]
     default = {"bias": 0.0, "gain": 1.0, "delay": 0.0}[first.sensor[1]] if first.sensor else float(model[first.path])
@@ -179,7 +185,7 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))
     if unknown.prior is not None and not unknown.prior[1] > 0.0:
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
-    unit = "" if first.sensor else paths.resolve(model, first.path).unit
+    unit = _sensor_unit(model, *first.sensor) if first.sensor else paths.resolve(model, first.path).unit
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 

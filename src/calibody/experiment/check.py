@@ -104,6 +104,8 @@ def _channels(findings: list[Finding], model: Model, spec: RunSpec, method: Abst
         channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
         if channel is not None and observe.is_force(channel):
             _attempt(findings, lambda channel=channel: method.check_force(model, channel))
+    for path in spec.initial:
+        _attempt(findings, lambda path=path: observe.start_channel(model, path))
     for channel in spec.drive:
         _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
     for actuator in model.actuators:
@@ -113,7 +115,8 @@ def _channels(findings: list[Finding], model: Model, spec: RunSpec, method: Abst
 
 def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> tuple[Entry, ...]:
     if not experiment.unknowns:
-        findings.append(Finding(ERROR, 'Nothing is estimated; give at least one [[estimate]] with parameter = "body.NAME.mass" or another path.'))
+        sentence = 'Nothing is estimated but motion and forces; for more give an [[estimate]] with parameter = "body.NAME.mass" or another path.'
+        findings.append(Finding(WARNING, sentence))
         return ()
     names = [spec.label for spec in experiment.recordings]
     before = len(findings)

@@ -78,8 +78,8 @@ def verdict(found: Saved) -> Verdict:
         )
     total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
     which = f"{'all' if good == total else good} of {counted(total, 'parameter')}" if good < total else f"all {counted(total, 'parameter')}"
-    if total == 1 and good == 1:
-        which = "the parameter"
+    if total == good <= 1:
+        which = "the parameter" if total else "motion and forces"
     worst = BAD if any(i.level == BAD for i in items) else MIND if any(i.level == MIND for i in items) else GOOD
     said = {
         GOOD: f"Calibrated: {which} determined, and nothing speaks against the model.",
