@@ -118,3 +118,21 @@ observe = { "joint.upper.angle" = "a" }
 def test_mistakes(swing: cb.Motion, initial: dict, sentence: str) -> None:
     with pytest.raises(cb.CalibodyError, match=sentence):
         cb.fit(double(), recorded(swing, ANGLES, 0, initial=initial), UNKNOWN, h=1e-2)
+
+
+@pytest.mark.parametrize("initial", [{}, {"joint.hinge.angle": 0.0}])
+@pytest.mark.parametrize("channel", ["joint.hinge.rate", "site.tip.angular_rate.y"])
+def test_rates_alone_begin_at_rest_or_at_the_known_start(channel: str, initial: dict[str, float]) -> None:
+    """Rates do not say where the first motion begins; it was anywhere, and the fit went astray."""
+    truth = {"body.arm.mass": 0.4, "body.arm.inertia.yy": 0.012, "joint.hinge.damping": 0.02}
+    arm, hinge = cb.Body("arm", mass=0.4, com=(0, 0, -0.3), inertia=(0.012, 0.012, 0.0004)), cb.Joint("hinge", "arm", axis=(0, 1, 0), damping=0.02)
+    model = cb.Model("pendulum", [arm], [hinge], actuators=[cb.Actuator("motor", "hinge")], sites=[cb.Site("tip", "arm", position=(0, 0, -0.6))])
+    t = np.arange(0.0, 3.005, 0.01)
+    torque = cb.Signal(t, 0.8 * np.sin(4 * t) + 0.4 * np.sin(9 * t), hold="linear")
+    moved = cb.simulate(model, 3.0, 1e-3, drive={"actuator.motor": torque})
+    rate = moved["joint.hinge.rate"][::10] + 0.02 * np.random.default_rng(0).normal(size=len(t))
+    run = cb.Recording("swing", (cb.Observation(channel, t, rate, sd=0.02),), (cb.Drive("actuator.motor", torque),), initial=initial)
+    guesses = {"body.arm.mass": cb.Unknown(0.8), "body.arm.inertia.yy": cb.Unknown(0.02), "joint.hinge.damping": cb.Unknown(0.1)}
+    result = cb.fit(model, run, guesses)
+    assert result.status == "converged"
+    assert max(abs(result.parameters[p].value - v) / result.parameters[p].sd for p, v in truth.items()) < 4.0  # type: ignore[operator]

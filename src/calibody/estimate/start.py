@@ -3,7 +3,7 @@
     minimise  1/2 sum |(y - o(q))/sd|^2 + 1/2 sum |q_(k+1) - 2 q_k + q_(k-1)|^2/smooth^2     subject to  g(q_k) = 0
 
 is a smoothing spline on the manifold: inverse kinematics of all nodes at once, for angles, markers and positions alike; gaps are bridged
-and coordinates that nobody observes stay still. `smooth` is chosen so that the spline passes what is slower than a cutoff:
+and coordinates that nobody observes stay still; those whose rates alone are observed begin near rest, or where they are known to (`ADRIFT`). `smooth` is chosen so that the spline passes what is slower than a cutoff:
 at the angular frequency w the data weigh 1/(sd^2 dt) per second and the smoothness (w h)^4/(smooth^2 h). The cutoff is `CUTOFF`, raised where that
 leaves more than the noise, as long as Mallows' statistic falls: `sum of squares/sd^2 + 2 p`, `p = 2.22 cutoff T` the trace of the spline of a channel
 of duration T (the integral of 1/(1 + (f/cutoff)^4)). Coordinates that are observed themselves have a cutoff each. A joint that sticks and slips
@@ -43,6 +43,8 @@ WALKED = 400
 """Instants at which the first motion is found one after the other."""
 TETHER = 30.0
 """How far [rad, m per unit of a channel] a coordinate that nobody observes is let go from one instant to the next."""
+ADRIFT = 0.1
+"""How far [rad, m] from rest, or from its known start, a coordinate may begin of which rates alone are observed."""
 FIRST, NEXT = 60, 8
 """Most steps for the first instant, and for each of the others."""
 CUTOFF = 10.0
@@ -67,6 +69,13 @@ class Smoothing(AbstractProblem):
         self.dt = float(np.median(rates)) if rates else run.h
         self.fastest = 0.2 / self.dt
         self.cutoff = np.full(run.structure.nv, min(CUTOFF, self.fastest))
+        self.rest = resting(run.structure, model, run.recording.initial)[:, None]
+        self.adrift = self._adrift()
+
+    def _adrift(self) -> np.ndarray:
+        """Velocities of which rates alone are observed: nothing says where they begin."""
+        rates = np.array([observe.is_rate(d.channel) for d in self.data])
+        return np.unique(np.concatenate([np.zeros(0, dtype=int), *(dofs for dofs, at in self.parts() if rates[at].all())]))
 
     @property
     def smooth(self) -> np.ndarray:
@@ -94,12 +103,16 @@ class Smoothing(AbstractProblem):
     def values(self, x: States, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         run = self.run
         F = [(found.value - d.y) * run.weight(d) for d, found in zip(self.data, self._predicted(x), strict=True)]
-        return np.concatenate([*F, self._bent(x)]), self._loops(x)[0] if run.active.any() else np.zeros(0)
+        return np.concatenate([*F, self._bent(x), self._away(x)]), self._loops(x)[0] if run.active.any() else np.zeros(0)
 
     def _bent(self, x: States) -> np.ndarray:
         """Second differences over what the spline allows them."""
         step = difference(self.run.structure, x.q[:, 1:], x.q[:, :-1])
         return (np.diff(step, axis=1) / self.smooth[:, None]).T.ravel()
+
+    def _away(self, x: States) -> np.ndarray:
+        """How far coordinates that are adrift begin from rest, or from their known start, over what they may."""
+        return difference(self.run.structure, x.q[:, :1], self.rest)[self.adrift, 0] / ADRIFT
 
     def linearise(self, x: States, theta: np.ndarray) -> Linearisation:
         run, s = self.run, self.run.structure
@@ -111,6 +124,8 @@ class Smoothing(AbstractProblem):
         F.append(self._bent(x))
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
         Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))
+        F.append(self._away(x))
+        Fx.append(sp.csr_matrix((np.full(len(self.adrift), 1.0 / ADRIFT), (np.arange(len(self.adrift)), self.adrift)), shape=(len(self.adrift), s.nv * run.K)))
         C, Cx = np.zeros(0), sp.csr_matrix((0, s.nv * run.K))
         if run.active.any():
             C, Cx = self._loops(x)
