@@ -54,6 +54,16 @@ def test_a_step_is_that_of_the_sparse_solver(equations: int, inner: int) -> None
             assert np.allclose(getattr(a, name), getattr(b, name), rtol=1e-8, atol=1e-9), name
 
 
+@pytest.mark.parametrize(("equations", "inner"), [(0, 0), (0, 2), (2, 0), (2, 2), (1, 3)])
+def test_its_determinant_is_that_of_the_dense_matrix(equations: int, inner: int) -> None:
+    chain = random_chain(equations, inner)
+    Fx = np.concatenate([chain.loose_x.toarray(), dense(chain.residuals)])
+    Cx = dense(chain.equations) if equations else np.zeros((0, Fx.shape[1]))
+    for damping in (0.0, 0.3):
+        K = np.block([[Fx.T @ Fx + damping * np.eye(Fx.shape[1]), Cx.T], [Cx, np.zeros((len(Cx), len(Cx)))]])
+        assert chain.factor(damping).log_determinant == pytest.approx(np.linalg.slogdet(K)[1], rel=1e-10)
+
+
 def test_residuals_over_more_than_two_states_are_refused() -> None:
     chain = random_chain(0, 0)
     far = chain.loose_x.tolil()

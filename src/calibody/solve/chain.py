@@ -175,6 +175,11 @@ class ChainFactor(Refined):
                 blocks[:, there, where] = own[:, mine, other]
         return blocks, after
 
+    @property
+    def log_determinant(self) -> float:
+        """log |det K|"""
+        return self.eliminated.log_determinant - 2.0 * float(np.log(self.scale).sum())
+
     def apply(self, x: np.ndarray) -> np.ndarray:
         """The equilibrated matrix times columns."""
         scale = self.scale if x.ndim == 1 else self.scale[:, None]
@@ -220,6 +225,10 @@ class _Cholesky:
             if k < K - 1:
                 self.W.append(_triangular(L, A[k].T))
 
+    @property
+    def log_determinant(self) -> float:
+        return 2.0 * sum(float(np.log(np.diag(L)).sum()) for L in self.L)
+
     def solve(self, y: np.ndarray) -> None:
         """In place, y (K, columns, m)."""
         K, product = len(y), np.empty(y.shape[1:])
@@ -256,6 +265,11 @@ class _Pivoted:
             self.lu.append((lu, pivots))
             if k < K - 1:
                 self.carried.append(lapack.dgetrs(lu, pivots, unit)[0])  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def log_determinant(self) -> float:
+        """Of its absolute value."""
+        return sum(float(np.log(np.abs(np.diag(lu))).sum()) for lu, _ in self.lu)
 
     def solve(self, y: np.ndarray) -> None:
         """In place, y (K, columns, m)."""

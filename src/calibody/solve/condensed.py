@@ -202,9 +202,9 @@ class Refined(ABC):
     """Whether it was factored as it is, with pivoting."""
 
     @property
+    @abstractmethod
     def log_determinant(self) -> float:
         """log |det K|"""
-        raise NotImplementedError
 
     @abstractmethod
     def apply(self, x: np.ndarray) -> np.ndarray:
