@@ -44,6 +44,7 @@ def dense(rows: Rows) -> np.ndarray:
 def test_a_step_is_that_of_the_sparse_solver(equations: int, inner: int) -> None:
     chain = random_chain(equations, inner)
     Fx = np.concatenate([chain.loose_x.toarray(), dense(chain.residuals)])
+    assert chain.Fx.shape == Fx.shape and chain.Fx.T.shape == Fx.T.shape
     assert np.allclose(chain.Fx @ np.eye(Fx.shape[1]), Fx) and np.allclose(chain.Fx.T @ np.eye(len(Fx)), Fx.T)
     Cx = dense(chain.equations) if equations else np.zeros((0, Fx.shape[1]))
     lin = Linearisation(chain.F, sp.csr_matrix(Fx), chain.Ft, chain.C, sp.csr_matrix(Cx), chain.Ct)

@@ -170,6 +170,22 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
     assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)
 
 
+def test_states_of_several_runs_are_damped_each_by_its_own() -> None:
+    rng, sizes = np.random.default_rng(5), (6, 9)
+
+    def some(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape)
+
+    parts = tuple(Linearisation(some(n + 2), sp.csr_matrix(some(n + 2, n)), some(n + 2, 2), some(2), sp.csr_matrix(some(2, n)), some(2, 2)) for n in sizes)
+    runs = condensed.Runs(np.zeros(0), sp.csr_matrix((0, 2)), parts, (np.arange(2), np.arange(2)), 2)
+    F, Ft, C, Ct = (np.concatenate([getattr(part, name) for part in parts]) for name in ("F", "Ft", "C", "Ct"))
+    Fx, Cx = (sp.block_diag([getattr(part, name) for part in parts], format="csr") for name in ("Fx", "Cx"))
+    damping, bounds = rng.uniform(0.0, 3.0, sum(sizes)), np.full(2, np.inf)
+    found = [condensed.step(lin, np.zeros(2), -bounds, bounds, np.ones(2), np.ones(2), states=damping) for lin in (runs, Linearisation(F, Fx, Ft, C, Cx, Ct))]
+    for name in ("states", "multipliers", "parameters"):
+        np.testing.assert_allclose(*(getattr(x, name) for x in found), rtol=1e-8, atol=1e-10, err_msg=name)
+
+
 def test_a_matrix_that_cannot_be_factored_is_no_mistake_of_the_user() -> None:
     """It has an exception of its own; at the door of an estimator that becomes a sentence."""
     assert not issubclass(NumericalError, CalibodyError)

@@ -343,6 +343,11 @@ class Problem(Observed[Run, States]):
         new = self.sided(x, theta)
         return new, any(not np.array_equal(a.sides, b.sides) for a, b in zip(x, new, strict=True))  # type: ignore[arg-type]
 
+    @property
+    def tethered(self) -> np.ndarray:
+        """The nodes of the motion [rad, m]; forces and noise follow it."""
+        return np.concatenate([np.arange(run.layout.size) < run.layout.place[NODES].stop for run in self.runs]).astype(float)
+
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
         ends = np.cumsum([run.layout.size for run in self.runs])
         return [run.move(motion, part) for run, motion, part in zip(self.runs, x, np.split(d, ends[:-1]), strict=True)]

@@ -51,6 +51,11 @@ class _Matrix:
     transposed: bool = False
 
     @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.sparse.shape[0] + self.rows.value.size, self.sparse.shape[1]
+        return (columns, rows) if self.transposed else (rows, columns)
+
+    @property
     def T(self) -> _Matrix:
         return _Matrix(self.sparse, self.rows, not self.transposed)
 

@@ -567,7 +567,8 @@ def step(
     parameter and, last, one for the states' own step."""
     runs = lin if isinstance(lin, Runs) else Runs(np.zeros(0), sp.csr_matrix((0, len(theta))), (lin,), (np.arange(len(theta)),), len(theta))
     enough = np.broadcast_to(refined, (len(theta) + 1,))
-    found = spread(lambda r: eliminated(runs.parts[r], runs.columns[r], states, enough[np.append(runs.columns[r], -1)]), len(runs.parts))
+    held = _by_run(runs, states)
+    found = spread(lambda r: eliminated(runs.parts[r], runs.columns[r], held[r], enough[np.append(runs.columns[r], -1)]), len(runs.parts))
     information = Arrow.of(len(theta), [(e.columns, e.information) for e in found], runs.loose_theta)
     gradient = runs.loose_theta.T @ runs.loose + np.broadcast_to(slope, theta.shape)
     for e in found:
@@ -577,6 +578,13 @@ def step(
     sizes = [e.factor.n for e in found]
     together = _sorted(z, sizes)
     return Step(together[: sum(sizes)], together[sum(sizes) :], d, information, gradient, at_bound, tuple(found))
+
+
+def _by_run(runs: Runs, states: np.ndarray | float) -> Sequence[np.ndarray | float]:
+    """What is given for all states, run by run."""
+    if np.ndim(states) == 0 or len(runs.parts) == 1:
+        return [states] * len(runs.parts)
+    return np.split(np.asarray(states), np.cumsum([part.Fx.shape[1] for part in runs.parts])[:-1])
 
 
 def eliminated(lin: Linearisation | Chain, columns: np.ndarray, states: np.ndarray | float = 0.0, refined: np.ndarray | float = REFINED) -> Eliminated:

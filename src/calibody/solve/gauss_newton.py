@@ -1,7 +1,9 @@
 """Generalised Gauss-Newton for constrained least squares: linearise, step, line search on an exact penalty function.
 
 The merit function is `1/2 |F|^2 + slope'theta + sum mu_i |C_i|`, with mu_i kept above the multiplier of its row, so that a Gauss-Newton step is a descent direction ([bock1987]; [nocedal2006], section 18.3). When the line search has to shorten the
-step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again.
+step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again. Where that does not help, or one short step follows
+another, it is the states that the data hardly determine: far away is as good as near to the linear problem, and only to that. Then the states are damped instead (`AbstractProblem.tethered`),
+until steps go through again; the last steps are always undamped.
 """
 
 from __future__ import annotations
@@ -25,6 +27,22 @@ factorisation where parameters are many. Error bars take more (`condensed.REFINE
 LONGEST_CYCLE = 4
 """Steps of a cycle between pieces of piecewise equations that is looked for; two and three were seen."""
 
+ATTEMPTS = 12
+"""Steps tried with more and more damping of the parameters, and as many then with more and more of the states."""
+
+SHORT, PATIENCE = 0.1, 1
+"""A step is short that is cut to less than this; one that follows so many short ones is computed again with the states damped."""
+
+LONG = 0.25
+"""Damping of the states is raised tenfold until so much of the step can be taken, ..."""
+
+FIRST, TIGHTEST = 1.0, 1e4
+"""... from the first (every node as if known to 1 rad or m where it is) up to the second (1e-2), from where any step will do: tighter ones only make the
+parameters pay for what the states may not."""
+
+RELAXED = 100.0
+"""What damping of the states is divided by after a full step; below `FIRST` there is none."""
+
 
 class AbstractProblem(ABC):
     """States x on a manifold (opaque to the solver), parameters theta a vector."""
@@ -35,6 +53,11 @@ class AbstractProblem(ABC):
     """Size of a change of each parameter that counts as one."""
     slope: np.ndarray | float = 0.0
     """A linear term `slope'theta` of the cost."""
+
+    @property
+    def tethered(self) -> np.ndarray | float:
+        """What the square of a change of each state counts where the states are damped: 1 where a change of 1 is a large one, 0 where none is too large. 0: they never are."""
+        return 0.0
 
     @abstractmethod
     def linearise(self, x: Any, theta: np.ndarray) -> Any:
@@ -93,8 +116,11 @@ class Iteration:
     change: float
     """Size of the parameter step in standard deviations."""
     damping: float
+    """Of the parameters."""
     theta: np.ndarray = field(repr=False)
     """The parameters after the step."""
+    tether: float = 0.0
+    """Damping of the states."""
 
 
 @dataclass
@@ -124,45 +150,57 @@ def minimise(
 ) -> Solution:
     settings = Settings() if settings is None else settings
     theta = np.clip(np.asarray(theta, dtype=float), problem.lower, problem.upper)
-    damping: float = 0.0
+    damping, tether, short = 0.0, 0.0, 0
     penalty: np.ndarray | float = 0.0
     history: list[Iteration] = []
     lin = problem.linearise(x, theta)
     taken: Step | None = None
     close = 0
+    tethered = problem.tethered
+    loose = not np.any(tethered)
     precision = np.append(np.full(len(theta), RESPONSE), REFINED)
     for number in range(1, settings.iterations + 1):
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
-        for _ in range(12):
+        for attempt in range(ATTEMPTS if loose else 2 * ATTEMPTS):
             held = (settings.proximal + damping) / problem.scale**2
-            taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, refined=precision)
+            taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, tether * tethered, precision)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
                 damping = max(10.0 * damping, 1e-3)
                 continue
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
-            penalty = penalised(penalty, taken.multipliers)
-            length, new = search(problem, lin, taken, x, theta, penalty, settings.shortest)
+            trial = penalised(penalty, taken.multipliers)
+            length, new = search(problem, lin, taken, x, theta, trial, settings.shortest)
             size = lin.size(theta)
-            done = damping == 0.0 and change < settings.tolerance and violation < settings.feasibility * size
-            near = damping == 0.0 and change < settings.close and violation < settings.close_feasibility * size
+            free = damping == tether == 0.0
+            done = free and change < settings.tolerance and violation < settings.feasibility * size
+            near = free and change < settings.close and violation < settings.close_feasibility * size
             close = close + 1 if near else 0
             stuck = near and length < settings.shortest  # at the bottom, as far as rounding and kinks allow
             done = done or stuck or close >= 3
-            if length >= settings.shortest or done:
+            creeping = not loose and tether == 0.0 and short >= PATIENCE and length < SHORT
+            if done or (length >= (LONG if 0.0 < tether < TIGHTEST else settings.shortest) and not creeping):
                 break
-            damping = max(10.0 * damping, 1e-2 * float(np.max(taken.information.diagonal() * problem.scale**2, initial=1e-8)))
+            if tether > 0.0:
+                tether *= 10.0
+            elif creeping or attempt == ATTEMPTS - 1:
+                damping, tether = 0.0, FIRST
+            else:
+                penalty = trial
+                damping = max(10.0 * damping, 1e-2 * float(np.max(taken.information.diagonal() * problem.scale**2, initial=1e-8)))
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
             return Solution(x, theta, sentence, cost, history, taken)
-        history.append(Iteration(number, cost, violation, length, change, damping, new[1]))
+        penalty = trial
+        history.append(Iteration(number, cost, violation, length, change, damping, new[1], tether))
         if report is not None:
             report(history[-1])
+        short = short + 1 if length < SHORT else 0
         x, theta = new
         x, other = problem.settled(x, theta)
         if length > 0.0 or other:
             lin = problem.linearise(x, theta)
-        small = done or (len(theta) > 0 and damping == 0.0 and length == 1.0 and change < settings.tolerance)
+        small = done or (len(theta) > 0 and free and length == 1.0 and change < settings.tolerance)
         small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
@@ -171,6 +209,7 @@ def minimise(
             return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
+            tether = 0.0 if tether < FIRST * RELAXED else tether / RELAXED
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
 
 
