@@ -68,7 +68,9 @@ def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path,
     monkeypatch.setattr(module, "Settings", lambda **_: Settings(iterations=1))
     code, out, err = run("fit", write(tmp_path))
     assert code == 1 and "error: the fit did not converge: stopped after 1 iterations" in err
-    assert "status: stopped" in out and not cb.open(tmp_path / "swing-fit").converged
+    saved = cb.open(tmp_path / "swing-fit")
+    assert "status: stopped" in out and not saved.converged
+    assert all(e.sd is None and e.sd_naive is None for e in saved.parameters.values()) and not saved.determined
     monkeypatch.undo()
     code, out, _ = run("fit", tmp_path / "swing.toml", "--resume")
     assert code == 0 and "status: converged" in out

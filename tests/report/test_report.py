@@ -179,7 +179,9 @@ def test_names_from_files_cannot_break_the_page(folder: Path) -> None:
 
     evil = "</script><script>alert(1)</script>"
     document = cb.open(folder).document
-    text = page(changed(folder, notes=[evil], model={"name": evil, "file": None}, parameters={f"{k}{evil}": v for k, v in document["parameters"].items()}))
+    parameters = {f"{k}{evil}": v for k, v in document["parameters"].items()}
+    correlation = {**document["correlation"], "parameters": [f"{k}{evil}" for k in document["correlation"]["parameters"]]}
+    text = page(changed(folder, notes=[evil], model={"name": evil, "file": None}, parameters=parameters, correlation=correlation))
     assert evil not in text and "&lt;/script&gt;" in text
 
 

@@ -42,7 +42,7 @@ def outcome(
     parameters = {}
     for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
         resolved = bool(found.analysis.resolved[k])
-        sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved else (None, None)
+        sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and solution.converged else (None, None)
         bound = bool(found.at_bound[k])
         parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, None if error is None else float(error[k]))
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
@@ -58,7 +58,7 @@ def outcome(
     return Result(
         status=solution.status,
         parameters=parameters,
-        determined=found.analysis.determined,
+        determined=found.analysis.determined if solution.converged else (),
         unresolved=found.analysis.sentences,
         covariance=found.covariance,
         correlation=found.covariance / size[:, None] / size[None, :],

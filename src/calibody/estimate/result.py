@@ -233,7 +233,7 @@ def described(found: Result | Saved) -> str:
     width = max(map(len, found.parameters), default=9)
     lines.append(f"{'parameter':{width}}  {'value':>13} {'sd':>10}  {'initial':>10}  unit")
     for name, e in found.parameters.items():
-        bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved")
+        bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved" if found.converged else "no sd")
         lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
     lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in found.fit]
     lines += [f"joint.{j}: unmodelled force {sd:.3g}" for j, sd in found.process_noise.items()]

@@ -37,11 +37,11 @@ class Row:
 
 def rows(found: Saved) -> list[Row]:
     truth = found.document.get("truth") or {}
-    return [_row(name, e, truth.get(name), found.finished) for name, e in found.parameters.items()]
+    return [_row(name, e, truth.get(name), found.converged) for name, e in found.parameters.items()]
 
 
-def _row(name: str, e: Estimate, truth: float | None, finished: bool) -> Row:
-    remark = "" if e.sd is not None or not finished else "at bound" if e.at_bound else "not determined"
+def _row(name: str, e: Estimate, truth: float | None, converged: bool) -> Row:
+    remark = "" if e.sd is not None or not converged else "at bound" if e.at_bound else "not determined"
     lower, upper = plain(e.lower, 3), plain(e.upper, 3)
     return Row(
         name=name,

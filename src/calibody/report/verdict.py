@@ -139,7 +139,7 @@ def _lacking(found: Saved) -> Iterator[Item]:
 
 
 def _determined(found: Saved) -> Iterator[Item]:
-    if not found.finished:
+    if not found.converged:
         return
     question = "What do the data determine?"
     parameters = found.parameters
