@@ -2,7 +2,7 @@
 
 **Step.** `1/2 d'H d + g'd` is minimised within a box: the bounds; log sds by at most `FARTHEST`; masses and inertias (where they cannot be negative) within the factors `LIGHTEST` to `HEAVIEST` of
 what they are, a trust region in logarithms for what is a scale, while the numbers themselves stay linear, so that a friction can reach zero. H is what one linearisation knows, with what
-the change of the gradient over the steps so far says that it lacks (symmetric rank one, Conn, Gould and Toint 1991: no positive definiteness is forced on
+the change of the gradient over the steps so far says that it lacks (symmetric rank one, [conn1991]: no positive definiteness is forced on
 what has none), its eigenvalues then taken positive. On a cart whose accelerations are mostly noise, Gauss-Newton's curvature along "everything heavier" is 13 times too large, and without the correction iterations
 crawl and stop where they are.
 

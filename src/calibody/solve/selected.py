@@ -3,7 +3,7 @@
 K is cut into blocks that touch only their neighbours. With A_i on the diagonal and B_i below it, elimination from the first block to the last and back gives
 
     D_i = A_i - B_i D_(i-1)^-1 B_i',          W_i = B_(i+1) D_i^-1
-    S_ii = D_i^-1 + W_i' S_(i+1,i+1) W_i,     S_(i+1,i) = -S_(i+1,i+1) W_i                       S = K^-1 (Takahashi, Fagan and Chen 1973)
+    S_ii = D_i^-1 + W_i' S_(i+1,i+1) W_i,     S_(i+1,i) = -S_(i+1,i+1) W_i                       S = K^-1 [takahashi1973]
 
 Without pivoting across blocks every D_i has to be regular although K is indefinite. It is, if a block holds a node q_k together with the equations r_(k+1) that are the
 first to tell it from the nodes before (and their multipliers and forces): `[[P, R'], [R, 0]]` with R = dr_(k+1)/dq_k regular is regular for any P that the nodes before have left,
