@@ -19,15 +19,16 @@ def pendulum() -> cb.Model:
     return cb.Model("pendulum", bodies=[arm], joints=[hinge], actuators=[cb.Actuator("motor", "hinge")])
 
 
-def recorded(seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, spring: float = 0.0, offset: float = 0.0) -> cb.Recording:
+def recorded(seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, spring: float = 0.0, offset: float = 0.0, lag: float = 0.0) -> cb.Recording:
     times = np.arange(0.0, 4.0, 0.01)
     drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
 
     def motion(t: float, y: np.ndarray) -> list[float]:
-        torque = np.interp(t - late, times, drive) - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt) - DAMPING * y[1] - dry * np.tanh(y[1] / 1e-3) - spring * y[0]
-        return [y[1], torque / INERTIA]
+        command = np.interp(t - late, times, drive)
+        torque = (y[2] if lag else command) - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt) - DAMPING * y[1] - dry * np.tanh(y[1] / 1e-3) - spring * y[0]
+        return [y[1], torque / INERTIA, (command - y[2]) / lag if lag else 0.0]
 
-    angle = solve_ivp(motion, (0.0, times[-1]), [0.3, 0.0], t_eval=times, rtol=1e-8, atol=1e-9, max_step=0.01, method="LSODA").y[0]
+    angle = solve_ivp(motion, (0.0, times[-1]), [0.3, 0.0, drive[0]], t_eval=times, rtol=1e-8, atol=1e-9, max_step=0.01, method="LSODA").y[0]
     noisy = angle + offset + SD * np.random.default_rng(seed).standard_normal(len(times))
     return cb.Recording("run", (cb.Observation("joint.hinge.angle", times, noisy, SD),), (cb.Drive("actuator.motor", cb.Signal(times, drive, "linear")),))
 
@@ -87,6 +88,14 @@ def test_extending_adds_what_is_confirmed_and_stops() -> None:
         e = result.parameters[name]
         assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd
     assert any(n.startswith("joint.hinge.friction (dry friction of joint.hinge) was added to the unknowns") for n in result.notes)
+
+
+def test_a_lag_is_told_from_a_delay_by_the_fits_with_them() -> None:
+    unknowns = {"body.arm.mass": cb.Unknown(1.5), "body.arm.inertia.yy": cb.Unknown(0.05), "joint.hinge.damping": cb.Unknown(0.1)}
+    result = cb.fit(pendulum(), recorded(1, lag=0.04), unknowns, h=0.005, extend=True)
+    lag = result.parameters["actuator.motor.time_constant"]
+    assert lag.sd is not None and abs(lag.value - 0.04) < 3.5 * lag.sd
+    assert abs(result.parameters["body.arm.mass"].value - MASS) < 0.01 * MASS
 
 
 @pytest.mark.slow

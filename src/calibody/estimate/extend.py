@@ -1,8 +1,9 @@
 """Adding what the model lacks: the strongest suspect becomes an unknown, as long as a fit with it confirms that it is there.
 
 A suspect (`suspects.py`) was found by one step from where it was held; the fit with it goes all the way. It is confirmed if that fit converges and ends with the
-number at least `CONFIRMED` of its own standard deviations from where it was held. Otherwise the last confirmed fit stands, and a note says what was tried.
-Of suspects that explain the data alike the first is taken and the others are named: the data cannot tell, the user may know.
+number at least `CONFIRMED` of its own standard deviations from where it was held. One step can mistake a lag for a delay, so suspects nearly as strong as the first are fitted too, and of
+those confirmed the one that leaves the smallest residuals is taken. If none is, the last confirmed fit stands, and a note says what was tried.
+Suspects that explain the data alike are named with the one that was taken: the data cannot tell, the user may know.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from calibody.estimate.unknowns import Unknown
 
 if TYPE_CHECKING:
     from calibody.estimate.estimator import AbstractEstimator, Report, Unknowns
-    from calibody.estimate.result import Result
+    from calibody.estimate.result import Result, Suspect
     from calibody.model import Model
     from calibody.recording.recording import Recording
 
 MOST = 4
 """Numbers added to one fit; a model that lacks more than that is not mended by numbers."""
 CONFIRMED = 3.0
+RIVALS, NEARLY = 3, 0.5
+"""Suspects fitted in one round, and the share of the first one's chi2 from which another is its rival."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +42,31 @@ def extended(
     known: dict[str, Unknown | float | None] = dict(unknowns)
     added: list[str] = []
     while result.lacks and len(added) < MOST:
-        suspect = result.lacks[0]
-        more = {**known, suspect.path: Unknown(suspect.value)}  # its size is now known, and with it the scale of its changes
+        rivals = [s for s in result.lacks if s.chi2 >= NEARLY * result.lacks[0].chi2][:RIVALS]
         start = {name: e.value for name, e in result.parameters.items()}
-        trial = method.estimate(model, recordings, more, report=report, start=start)
-        found = trial.parameters[suspect.path]
-        if not trial.converged or found.sd is None or abs(found.value - suspect.held) < CONFIRMED * found.sd:
-            why = "that fit did not converge" if not trial.converged else "that fit did not confirm it"
-            return Extended(_noted(result, [*added, f"Adding {suspect.path} ({suspect.words}) was tried, but {why}."]), known)
-        others = f" The data cannot tell it from {' and '.join(suspect.alike)}." if suspect.alike else ""
-        unit = f" {suspect.unit}" if suspect.unit else ""
-        added.append(
-            f"{suspect.path} ({suspect.words}) was added to the unknowns: {found.value:.4g} +- {found.sd:.2g}{unit} where {suspect.held:g} was taken.{others}"
-        )
-        result, known = trial, more
+        trials = []
+        for s in rivals:  # its size is now known, and with it the scale of its changes
+            trial = method.estimate(model, recordings, {**known, s.path: Unknown(s.value)}, report=report, start=start)
+            if _confirmed(trial, s):
+                trials.append((s, trial))
+        if not trials:
+            tried = " and ".join(f"{s.path} ({s.words})" for s in rivals)
+            return Extended(_noted(result, [*added, f"Adding {tried} was tried, but no further fit confirmed it."]), known)
+        suspect, result = min(trials, key=lambda pair: pair[1].chi2)
+        known = {**known, suspect.path: Unknown(suspect.value)}
+        added.append(_sentence(suspect, result))
     return Extended(_noted(result, added), known)
+
+
+def _confirmed(trial: Result, suspect: Suspect) -> bool:
+    found = trial.parameters[suspect.path]
+    return trial.converged and found.sd is not None and abs(found.value - suspect.held) >= CONFIRMED * found.sd
+
+
+def _sentence(suspect: Suspect, result: Result) -> str:
+    found, unit = result.parameters[suspect.path], f" {suspect.unit}" if suspect.unit else ""
+    others = f" The data cannot tell it from {' and '.join(suspect.alike)}." if suspect.alike else ""
+    return f"{suspect.path} ({suspect.words}) was added to the unknowns: {found.value:.4g} +- {found.sd:.2g}{unit} where {suspect.held:g} was taken.{others}"
 
 
 def _noted(result: Result, sentences: Sequence[str]) -> Result:
