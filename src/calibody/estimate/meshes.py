@@ -26,7 +26,7 @@ from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import Mesh, Result, Suspect
+from calibody.estimate.result import FORCE_NOT_WHITE, Mesh, Result, Suspect
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
@@ -63,8 +63,6 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
-NOT_WHITE = "The unmodelled force is not white"
-"""How the note begins that says so of a joint; the verdict looks for it."""
 SHRINKS = 0.6
 """Ratio of the changes by two halvings above which they do not shrink as those of a discretisation do (by four; by two at kinks)."""
 LARGER = 1.2
@@ -405,7 +403,7 @@ class Meshes:
         """Joints whose unmodelled force is no white noise."""
         found = {} if level.bars is None else level.bars.slow
         return [
-            f"{NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
+            f"{FORCE_NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
             "friction, a cable); the error bars allow for its scatter, not for the bias it causes."
             for joint, slow in found.items()
             if slow.probability < SLOW

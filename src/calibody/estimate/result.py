@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from calibody.steppers.motion import Motion
 
 
+FORCE_NOT_WHITE = "The unmodelled force is not white"
+"""How the note begins that says so of a joint; the verdict looks for it."""
+
 Again = Callable[["Recording", "Sequence[Entry]", np.ndarray], "Result"]
 
 

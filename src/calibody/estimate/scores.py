@@ -12,7 +12,6 @@ channels and of process noise are correlated with one another; their sums per no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.uncertainty import autocorrelation, flat_top
 from calibody.solve.arrow import own_parameters
-from calibody.solve.condensed import Linearisation, Runs, Step
+from calibody.solve.condensed import Runs, Step
 
 NOTHING_NEW = 1e-6
 """Share of its information that a number must keep beside the estimated ones to count as something else."""
@@ -134,11 +133,3 @@ def _orthonormal(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     U, size, Vt = np.linalg.svd(A, full_matrices=False)
     good = size > 1e-8 * size[0]
     return U[:, good], Vt[good].T / size[good]
-
-
-def extended(lin: Linearisation, columns: Sequence[np.ndarray]) -> Linearisation:
-    """With further columns of the equations, whose numbers no sample shows directly."""
-    from dataclasses import replace
-
-    more = np.column_stack(columns)
-    return replace(lin, Ft=np.hstack([lin.Ft, np.zeros((len(lin.F), more.shape[1]))]), Ct=np.hstack([lin.Ct, more]))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from calibody.estimate.result import FORCE_NOT_WHITE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
-NOT_WHITE_FORCE = "The unmodelled force is not white"
-"""How the note of a fit begins that says so of a joint."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 
@@ -117,7 +116,7 @@ def _possible(found: Saved) -> Iterator[Item]:
 
 
 def _slow(found: Saved) -> Iterator[Item]:
-    slow = [n for n in found.notes if n.startswith(NOT_WHITE_FORCE)]
+    slow = [n for n in found.notes if n.startswith(FORCE_NOT_WHITE)]
     if slow:
         sentence = "No: a constant or slow force is missing. The error bars allow for its scatter, not for the bias it causes."
         yield Item("Are the unmodelled forces noise?", MIND, sentence, tuple(slow))
