@@ -80,7 +80,7 @@ def _tried(problem: Problem) -> Iterator[tuple[Entry, str]]:
         seen.add(path)
         try:
             (entry,) = entries(model, {path: Unknown()}, names)
-            problem.with_entries([*problem.entries, entry], SHARP)
+            Problem.of(problem.runs, [entry])
         except CalibodyError:  # a channel without such a sensor number, a model without such a path
             continue
         yield entry, words
