@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc
 
-from calibody.estimate.likelihood import FEW, Derivatives, Likelihood, Spot
+from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
+from calibody.estimate.marginal import FEW
 from calibody.estimate.scores import long_run, nodes_of_rows
 from calibody.mechanics import assembly
 from calibody.mechanics.plan import plan_of

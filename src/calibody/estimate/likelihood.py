@@ -33,7 +33,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal
 from calibody.estimate.layout import States
-from calibody.estimate.marginal import Hyper
+from calibody.estimate.marginal import FARTHEST, FEW, Hyper
 from calibody.estimate.problem import Problem
 from calibody.estimate.smoothing import Smoothed, smooth
 from calibody.solve.condensed import Linearisation, Step, step
@@ -41,10 +41,6 @@ from calibody.solve.selected import Selected
 
 NEAR = 1e-4
 """Step of the differences along a parameter, in units of its sd or of a tenth of its scale, whichever is less; of a log sd as it is. V' is off by half of it times V'': nothing."""
-FEW = 0.05
-"""Effective observations of a force below which the data want none."""
-FARTHEST = 1.5
-"""Most that a log sd changes at a time (a factor of 4.5)."""
 RISES = (2.0, 4.0, 6.0)
 """By how much log sds of forces are raised to find a motion."""
 ASIDE = 0.5

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibody.estimate.likelihood import FARTHEST, FEW, Derivatives, Likelihood, Spot
+from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
+from calibody.estimate.marginal import FARTHEST, FEW
 from calibody.estimate.unknowns import Entry
 from calibody.solve.condensed import bounded
 from calibody.solve.gauss_newton import Iteration

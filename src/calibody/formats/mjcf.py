@@ -18,8 +18,6 @@ from calibody.formats.source import MJCF, Source
 from calibody.model import Model
 from calibody.spatial import algebra as al
 
-# Elements that make several elements of the model out of one; their copies have no place of their own in the text.
-_MULTIPLYING = ("replicate", "attach", "composite", "flexcomp")
 _DEEPEST_INCLUDE = 20
 
 
