@@ -1,6 +1,6 @@
 """The command line. Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 
-A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; a fit that did not converge, or whose model does not describe the data, is 1; an interruption is 130; a
+A mistake of the user is one sentence on stderr, `error: ...`, and exit code 2; a fit whose verdict is red (it did not converge, or its numbers are not to be trusted) is 1; an interruption is 130; a
 defect of calibody is one sentence that asks for a report, and 70 (`--debug` shows the traceback of any of them).
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.table import Table
 
-NOT_CONVERGED, USER_MISTAKE, DEFECT, INTERRUPTED = 1, 2, 70, 130
+NOT_TRUSTED, USER_MISTAKE, DEFECT, INTERRUPTED = 1, 2, 70, 130
 BEGAN = time.perf_counter()
 TABLE_ROWS = 24
 """Final values beyond this many are left to `--out` and `--json`."""
@@ -83,7 +83,7 @@ def calibody(
         calibody fit experiment.toml        estimate; writes a folder with the calibrated model and report.html
 
     \b
-    Exit codes: 0 done, 1 the fit did not converge or the model does not describe the data, 2 a mistake in what was given, 130 interrupted.
+    Exit codes: 0 done, 1 the fit is not to be trusted (red verdict: not converged, or the model does not describe the data), 2 a mistake in what was given, 130 interrupted.
     """
 
 
@@ -105,6 +105,10 @@ def fit(
         result.json       parameters, error bars, what could not be determined
         *.parquet         measured, fitted and predicted channels; motion; forces
     While the fit runs, the folder holds the best point so far: Ctrl-C loses nothing, --resume goes on.
+
+    \b
+    Exit code 0 where the verdict is green or amber, 1 where it is red: the fit did not converge, the model does not describe
+    the data, or something is missing that moves estimates by more than their error bars.
 
     \b
     Example:
@@ -312,13 +316,13 @@ def _show_fit(found: Any, as_json: bool, quiet: bool, truth: dict[str, float] | 
         typer.echo(f"report: {path}")
     if not found.converged:
         print(f"error: the fit did not converge: {found.status}", file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
+        raise typer.Exit(NOT_TRUSTED)
     from calibody.report.verdict import verdict
 
     said = verdict(found)
-    if not said.usable:
+    if not said.trusted:
         print(f"error: {said.headline}", file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
+        raise typer.Exit(NOT_TRUSTED)
 
 
 def _simulate_experiment(file: Path, coordinates: str, as_json: bool, quiet: bool) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate import meshes
+from calibody.solve.gauss_newton import Settings
 
 TIMES = np.arange(0.0, 3.0, 0.01)
 TORQUE = 0.2 * np.sin(5 * TIMES) + 0.1 * np.sin(11 * TIMES)
@@ -99,6 +103,37 @@ def test_settings() -> None:
             cb.fit(pendulum(), run, unknowns)  # type: ignore[arg-type]
     with pytest.raises(cb.CalibodyError, match="executor"):
         cb.sweep(pow, [{"base": 2, "exp": 3}], executor=3)  # type: ignore[arg-type]
+    for function, given, sentence in (
+        (3, [{}], "function of a sweep is 3"),
+        (pow, 3, "have 3; give a list"),
+        (pow, [{}, 4], "have 4"),
+        (pow, {"base": 2}, '"base"'),
+    ):
+        with pytest.raises(cb.CalibodyError, match=sentence):
+            cb.sweep(function, given)  # type: ignore[arg-type]
+    for extend in ("yes", 1, None):
+        with pytest.raises(cb.CalibodyError, match="give true or false"):
+            cb.fit(pendulum(), run, UNKNOWN, extend=extend)  # type: ignore[arg-type]
+    with pytest.raises(cb.CalibodyError, match=r'at least two runs.*only "run" was given'):
+        cb.cross_validate(pendulum(), run, UNKNOWN)
+    with pytest.raises(cb.CalibodyError, match='folds = 5 with 2 runs; give "single", a number from 2 to 2'):
+        cb.cross_validate(pendulum(), [run, replace(run, name="second")], UNKNOWN, folds=5)
+    for runs in (3, None):
+        with pytest.raises(cb.CalibodyError, match="give one recording, or a list"):
+            cb.fit(pendulum(), runs, UNKNOWN)  # type: ignore[arg-type]
+
+
+def test_a_fit_that_did_not_converge_has_no_error_bars(angle: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "Settings", lambda **_: Settings(iterations=1))
+    run = read(angle=angle)
+    result = cb.fit(pendulum(), [run, replace(run, name="second")], UNKNOWN, h=0.02)
+    assert not result.converged and result.runs_agree is None and not result.determined
+    assert np.isnan(result.covariance).all() and np.isnan(result.correlation).all()
+    found = result.uncertainty
+    assert not np.isfinite([*found.sd, *found.sd_naive, *found.covariance_theta.ravel()]).any()
+    assert all(e.sd is None and e.sd_naive is None and e.discretisation_error is None for e in result.parameters.values())
+    with pytest.raises(cb.CalibodyError, match="did not converge, so nothing in it has an error bar"):
+        result.sd("joint.hinge.angle", np.array([1.0]))
 
 
 def test_what_a_result_is_asked(angle: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiment.swing import EXPERIMENT, TRUTH, write
 
@@ -71,6 +72,8 @@ def test_a_fit_that_does_not_converge_exits_with_1(run: Command, tmp_path: Path,
     saved = cb.open(tmp_path / "swing-fit")
     assert "status: stopped" in out and not saved.converged
     assert all(e.sd is None and e.sd_naive is None for e in saved.parameters.values()) and not saved.determined
+    assert np.isnan(saved.correlation).all() and saved.bars.is_empty() and saved.runs_agree is None
+    assert not any("error bar" in note for note in saved.notes)
     monkeypatch.undo()
     code, out, _ = run("fit", tmp_path / "swing.toml", "--resume")
     assert code == 0 and "status: converged" in out
@@ -81,6 +84,14 @@ def test_a_model_that_does_not_describe_the_data_exits_with_1(run: Command, tmp_
     code, out, err = run("fit", write(tmp_path, EXPERIMENT.replace("sd = 0.004", "sd = 4e-5")))
     assert code == 1 and "status: converged" in out
     assert "error: Not calibrated: the model does not describe these data (residuals " in err
+
+
+def test_a_fit_that_lacks_something_exits_with_1(run: Command, tmp_path: Path) -> None:
+    """The model's damping is wrong and held, and the mass makes up for it."""
+    text = EXPERIMENT.replace('[[estimate]]\nparameter = "joint.hinge.damping"\nlower = 0.0\nupper = 1.0\n', "").replace("sd = 0.004", "sd = 0.1")
+    code, out, err = run("fit", write(tmp_path, text))
+    assert code == 1 and "status: converged" in out
+    assert "error: Not calibrated yet: something is missing that moves estimates by more than their error bars." in err
 
 
 def test_extend_adds_what_the_model_lacks(run: Command, tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def test_the_verdict_on_a_good_fit(folder: Path) -> None:
 
 def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     document = cb.open(folder).document
-    assert verdict(changed(folder, status="stopped after 60 iterations.")).headline == "The fit did not converge; do not use its numbers."
+    stopped = verdict(changed(folder, status="stopped after 60 iterations."))
+    assert stopped.headline == "The fit did not converge; do not use its numbers." and not stopped.trusted
+    assert [i.question for i in stopped.items] == ["Did it converge?"]  # nothing that is said of a solution
     assert verdict(changed(folder, finished=False)).headline == "This fit is unfinished."
 
     open_ = {k: {**v, "sd": None, "resolved": False} for k, v in document["parameters"].items()}
@@ -65,7 +67,7 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
 
     impossible = "The estimates are not physically possible together: body.arm.inertia = ..."
     found = verdict(changed(folder, notes=[impossible]))
-    assert found.level == BAD and found.headline.startswith("Calibrated, but look into the points below")
+    assert found.level == BAD and found.headline.startswith("Not to be trusted before the points below") and not found.trusted
     assert any(i.question == "Are the numbers possible?" and i.details == (impossible,) for i in found.items)
     loose = verdict(changed(folder, noise={**document["noise"], "process": {"hinge": 0.02}}))
     assert any(i.sentence.endswith("were estimated with the motion, at joint.hinge.") for i in loose.items)
@@ -77,14 +79,14 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert residual(rms_over_sd=2.0).level == MIND and "up to 2 times the stated noise" in residual(rms_over_sd=2.0).sentence
     assert residual(rms_over_sd=20.0).level == BAD
     absurd = verdict(changed(folder, fit={c: {**f, "rms_over_sd": 547.0} for c, f in document["fit"].items()}))
-    assert absurd.headline == "Not calibrated: the model does not describe these data (residuals 547 times the noise)." and not absurd.usable
+    assert absurd.headline == "Not calibrated: the model does not describe these data (residuals 547 times the noise)." and not absurd.trusted
     assert residual(whiteness=1e-5).sentence.startswith("Not quite: those of joint.hinge.angle have a memory")
     assert "smaller than the stated noise" in residual(rms_over_sd=0.5).sentence
 
     lack = {"path": "joint.hinge.friction", "words": "dry friction of joint.hinge", "held": 0.0, "value": 0.04, "sd": 0.001, "unit": "N m", "chi2": 1139.0,
             "probability": 1e-200, "shifts": {"joint.hinge.damping": -39.0}, "alike": []}  # fmt: skip
     wrong = verdict(changed(folder, lacks=[lack]))
-    assert wrong.level == BAD and wrong.headline.startswith("Not calibrated yet: something is missing")
+    assert wrong.level == BAD and not wrong.trusted and wrong.headline.startswith("Not calibrated yet: something is missing")
     assert wrong.headline.endswith("First suspect: dry friction of joint.hinge.")
     item = next(i for i in wrong.items if i.question == "What does the model lack?")
     assert item.sentence.startswith(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError, SimulationError
-from calibody.estimate.fit import fit
+from calibody.errors import CalibodyError, SimulationError, shown
+from calibody.estimate.fit import fit, recordings_of
 from calibody.estimate.predict import follow, predict
 from calibody.estimate.sweep import sweep
 from calibody.estimate.unknowns import Unknown
@@ -56,7 +56,7 @@ class CrossValidation:
 
 def cross_validate(
     model: Model,
-    runs: Sequence[Recording],
+    runs: Recording | Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
     folds: int | str | None = None,
     window: float | None = None,
@@ -69,10 +69,12 @@ def cross_validate(
     `settings` go to `fit` (its `method` and options). A left-out run is judged twice: with its states estimated again, and by free prediction from its first
     `window` seconds. Folds are independent: they run on a process per core, or on the `executor` given (as in `sweep`).
     """
-    runs = list(runs)
+    runs = recordings_of(runs)
+    if len(runs) < 2:
+        raise CalibodyError(f'Cross-validation needs at least two runs, to fit some and judge the others; only "{runs[0].name}" was given.')
     count = len(runs) if folds is None or folds == "single" else folds
-    if not isinstance(count, int) or not 2 <= count <= len(runs):
-        raise CalibodyError(f"Cross-validation in {count!r} folds with {len(runs)} runs; give at least two runs, and between 2 folds and one per run.")
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= len(runs):
+        raise CalibodyError(f'folds = {shown(folds)} with {len(runs)} runs; give "single", a number from 2 to {len(runs)}, or leave it out.')
     tasks = []
     for k in range(count):
         judged = runs[k::count]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,9 @@ def fit(
     `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
     of the initial ones (those of a fit that was stopped). `extend` adds what the model lacks, as far as fits confirm it (`result.lacks`, docs: noise). Never raises for a fit that does not converge: `result.status` says why.
     """
-    chosen, recordings = estimator(method, options), _recordings(runs)
+    if not isinstance(extend, bool):
+        raise CalibodyError(f"extend = {shown(extend)}; give true or false.")
+    chosen, recordings = estimator(method, options), recordings_of(runs)
     result = chosen.estimate(model, recordings, estimate, report=report, start=start)
     return extended(chosen, model, recordings, estimate, result, report).result if extend else result
 
@@ -76,7 +78,10 @@ def _suggestion(option: str, method: str) -> str:
     return nearest(option, known) or f"; its options are {', '.join(known)}."
 
 
-def _recordings(runs: Recording | Sequence[Recording]) -> list[Recording]:
+def recordings_of(runs: Recording | Sequence[Recording]) -> list[Recording]:
+    """One run or several as a list, each with a name of its own."""
+    if not isinstance(runs, (Recording, Iterable)):
+        raise CalibodyError(f"The recordings are given as {shown(runs)}; give one recording, or a list of them.")
     recordings = [runs] if isinstance(runs, Recording) else list(runs)
     if not recordings:
         raise CalibodyError("No recording was given; give at least one.")

@@ -37,6 +37,7 @@ def outcome(
     lacks: Sequence[Suspect] = (),
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
+    found = found if solution.converged else found.without_bars
     unknowns = problem.entries
     initial = values_of(unknowns, initial_theta(unknowns))
     parameters = {}
@@ -44,7 +45,8 @@ def outcome(
         resolved = bool(found.analysis.resolved[k])
         sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and solution.converged else (None, None)
         bound = bool(found.at_bound[k])
-        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, None if error is None else float(error[k]))
+        off = float(error[k]) if error is not None and solution.converged else None
+        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, off)
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     channels = tuple(_channels(problem, solution, found, recordings))
     shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
@@ -75,7 +77,7 @@ def outcome(
         iterations=len(history),
         history=tuple(history),
         seconds={"total": seconds},
-        notes=(*sentences, *_warnings(problem, found, given)),
+        notes=(*sentences, *_warnings(problem, found, given, solution.converged)),
         model=calibrated,
         problem=problem,
         states=tuple(solution.x),
@@ -100,9 +102,11 @@ def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordi
     return out
 
 
-def _warnings(problem: Observed, found: Uncertainty, given: bool) -> list[str]:
+def _warnings(problem: Observed, found: Uncertainty, given: bool, converged: bool) -> list[str]:
     notes = []
     ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
+    if not converged:  # nothing to say about error bars that are not there
+        return [f"The residuals are {ratio:.2f} times larger than the stated noise."] if given and ratio > 1.2 else []
     if given and ratio > 1.2:
         notes.append(f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error.")
     if given and ratio < 0.7:

@@ -33,7 +33,7 @@ Again = Callable[["Recording", "Sequence[Entry]", np.ndarray], "Result"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """One parameter. `sd` is None where the data do not determine it, or where it sits at a bound."""
+    """One parameter. `sd` is None where the data do not determine it, where it sits at a bound, and in a fit that did not converge."""
 
     value: float
     sd: float | None
@@ -156,6 +156,7 @@ class Result:
     determined: tuple[Determined, ...]
     unresolved: tuple[str, ...]
     covariance: np.ndarray = field(repr=False)
+    """Of the parameters, in their order; it and the correlation are NaN for a fit that did not converge."""
     correlation: np.ndarray = field(repr=False)
     fit: tuple[ChannelFit, ...] = field(repr=False)
     chi2: float
@@ -166,7 +167,7 @@ class Result:
     process_noise: dict[str, float]
     """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""
     runs_agree: Agreed | None
-    """None for a single run."""
+    """None for a single run, and for a fit that did not converge."""
     outliers: tuple[Outlier, ...] = field(repr=False)
     lacks: tuple[Suspect, ...]
     """What the model lacks, as far as numbers that were held can say: the strongest suspect first; empty where none is significant, and for fits that did not converge."""
@@ -213,6 +214,8 @@ class Result:
         """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`; inf where the data leave it open."""
         from calibody.estimate.channels import channel_sd
 
+        if not self.converged:
+            raise CalibodyError(f"The fit did not converge, so nothing in it has an error bar ({self.status.rstrip('.')}).")
         return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
 
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:

@@ -53,7 +53,7 @@ def sweep(function: Callable[..., R], settings: Iterable[Mapping[str, Any]], exe
         raise _Skipped
     if executor is not None and not hasattr(executor, "map"):
         raise CalibodyError(f"executor = {shown(executor)}; give one of concurrent.futures, Dask or MPI, such as ProcessPoolExecutor(4), or leave it out.")
-    tasks = [(function, dict(s)) for s in settings]
+    tasks = _tasks(function, settings)
     if executor is not None:
         return list(executor.map(_call, tasks))
     workers = min(_cores(), len(tasks))
@@ -67,6 +67,17 @@ def sweep(function: Callable[..., R], settings: Iterable[Mapping[str, Any]], exe
         reason = "a process died before it was done, perhaps for want of memory"
     warnings.warn(f"This runs on one core, because {reason}; define the function in a file, or give an executor.", RuntimeWarning, stacklevel=2)
     return [_call(task) for task in tasks]
+
+
+def _tasks(function: Any, settings: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """One per call, if they are what `sweep` asks for."""
+    if not callable(function):
+        raise CalibodyError(f"The function of a sweep is {shown(function)}; give a function, then its settings: cb.sweep(function, [{{...}}, {{...}}]).")
+    given = list(settings) if isinstance(settings, Iterable) else [settings]
+    wrong = next((s for s in given if not isinstance(s, Mapping)), None)
+    if wrong is not None:
+        raise CalibodyError(f"The settings of a sweep have {shown(wrong)}; give a list with one mapping of arguments per call, [{{...}}, {{...}}].")
+    return [(function, dict(s)) for s in given]
 
 
 def _call(task: tuple[Callable[..., Any], dict[str, Any]]) -> Any:

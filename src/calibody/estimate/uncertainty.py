@@ -61,6 +61,12 @@ class Uncertainty:
     """By which the naive covariance was multiplied."""
     step: Step
 
+    @property
+    def without_bars(self) -> Uncertainty:
+        """As of a fit that did not converge: where it stopped says nothing about how far the parameters may be off."""
+        open_, unknown = np.full(len(self.sd), np.inf), np.full_like(self.covariance, np.nan)
+        return replace(self, sd=open_, sd_naive=open_, covariance=unknown, covariance_theta=unknown, agreement=None)
+
 
 @one_thread
 def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None) -> Uncertainty:

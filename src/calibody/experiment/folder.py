@@ -189,7 +189,7 @@ def _correlation(result: Result) -> dict[str, Any]:
     names, runs = list(result.parameters), [e.run for e in result.problem.entries]
     kept = [k for k in range(len(names)) if len(names) <= MOST_CORRELATED or runs[k] is None]
     has = [e.sd is not None for e in result.parameters.values()]
-    matrix = [[1.0 if i == j else _number(float(np.clip(result.correlation[i, j], -1.0, 1.0))) if has[i] and has[j] else None for j in kept] for i in kept]
+    matrix = [[_number(1.0 if i == j else float(np.clip(result.correlation[i, j], -1.0, 1.0))) if has[i] and has[j] else None for j in kept] for i in kept]
     return {"parameters": [names[k] for k in kept], "matrix": matrix}
 
 

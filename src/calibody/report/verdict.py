@@ -49,12 +49,19 @@ class Verdict:
     level: str
     headline: str
     items: tuple[Item, ...]
-    usable: bool
-    """Whether the numbers may be used at all: the fit converged, and the model describes the data."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the numbers may be used: all but red. `calibody fit` exits with 1 where they may not."""
+        return self.level != BAD
 
 
 def verdict(found: Saved) -> Verdict:
     """The verdict on a result."""
+    if not found.finished:
+        return Verdict(BAD, "This fit is unfinished.", (_converged(found),))
+    if not found.converged:
+        return Verdict(BAD, "The fit did not converge; do not use its numbers.", (_converged(found), *_missed(found), *_outliers(found)))
     items = (
         _converged(found),
         *_possible(found),
@@ -67,14 +74,8 @@ def verdict(found: Saved) -> Verdict:
         *_mesh(found),
         *_outliers(found),
     )
-    if not found.finished:
-        return Verdict(BAD, "This fit is unfinished.", items[:1], False)
-    if not found.converged:
-        return Verdict(BAD, "The fit did not converge; do not use its numbers.", items, False)
     if (times := _largest_residual(found)) > ABSURD:
-        return Verdict(
-            BAD, f"Not calibrated: the model does not describe these data (residuals {plain(times, 3)} times the noise).{_suspicion(found)}", items, False
-        )
+        return Verdict(BAD, f"Not calibrated: the model does not describe these data (residuals {plain(times, 3)} times the noise).{_suspicion(found)}", items)
     total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
     which = f"{'all' if good == total else good} of {counted(total, 'parameter')}" if good < total else f"all {counted(total, 'parameter')}"
     if total == good <= 1:
@@ -83,11 +84,11 @@ def verdict(found: Saved) -> Verdict:
     said = {
         GOOD: f"Calibrated: {which} determined, and nothing speaks against the model.",
         MIND: f"Calibrated with reservations: {which} determined.",
-        BAD: f"Calibrated, but look into the points below before use: {which} determined.",
+        BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
     if any(abs(s.largest_shift[1]) > WRONG for s in found.lacks):
         said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than their error bars.{_suspicion(found)}"
-    return Verdict(worst, said[worst], items, True)
+    return Verdict(worst, said[worst], items)
 
 
 def _largest_residual(found: Saved) -> float:
@@ -138,8 +139,6 @@ def _lacking(found: Saved) -> Iterator[Item]:
 
 
 def _determined(found: Saved) -> Iterator[Item]:
-    if not found.converged:
-        return
     question = "What do the data determine?"
     parameters = found.parameters
     bound = [n for n, e in parameters.items() if e.at_bound]
@@ -182,6 +181,15 @@ def _residuals(found: Saved) -> Iterator[Item]:
         yield Item(question, MIND, f"They are smaller than the stated noise ({listed(small)}); the error bars may be too large.", sizes)
     else:
         yield Item(question, GOOD, f"Yes: white, and of the size {'that was stated' if given else 'that the fit found'}.", sizes)
+
+
+def _missed(found: Saved) -> Iterator[Item]:
+    """Where a fit that did not converge is far from the data: a hint, no judgement of the model."""
+    ratios = {c: f["rms_over_sd"] for c, f in found.document["fit"].items() if f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE}
+    if ratios and found.document["noise"]["given"]:
+        worst = max(ratios, key=lambda c: ratios[c])
+        sentence = f"Not where the fit stopped: {worst} is missed by {plain(ratios[worst], 3)} times its noise. Look there for a wrong unit, sign or start."
+        yield Item("Does it describe the data?", BAD, sentence)
 
 
 def _runs(found: Saved) -> Iterator[Item]:
