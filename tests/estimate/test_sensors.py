@@ -106,8 +106,7 @@ def test_limits(swing: tuple[np.ndarray, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("joint.pivot.load_friction", 'acts in method = "shadow" only'),
-        ("joint.pivot.friction_radius", 'acts in method = "shadow" only'),
+        ("joint.ball.load_stribeck", "a ball joint has no load_stribeck"),
         ("joint.pivot.compliance", "is rigid in the model"),
         ("joint.pivot.relaxation", "is rigid in the model"),
         ("joint.ball.axis.x", "a ball joint has no axis"),

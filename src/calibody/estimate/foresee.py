@@ -18,7 +18,7 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import Run
 from calibody.estimate.uncertainty import in_numbers
-from calibody.estimate.unknowns import LOAD, Unknown, entries, refuse_what_does_not_act
+from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
@@ -42,8 +42,8 @@ def foresee(
 ) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
-    refuse_what_does_not_act(model, unknowns, LOAD)
-    structure = Structure.build(model, coordinates)
+    refuse_what_does_not_act(model, unknowns, coordinates)
+    structure = Structure.build(model, coordinates, model_paths(unknowns))
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))

@@ -31,7 +31,7 @@ from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unknowns import LOAD, Entry, Unknown, entries, refuse_what_does_not_act, rubbing
+from calibody.estimate.unknowns import Entry, Unknown, entries, model_paths, refuse_what_does_not_act, rubbing
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
@@ -90,8 +90,8 @@ def transcribe(
     cleaned = [without(r) for r in recordings]
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns, LOAD)
-    structure = Structure.build(model, coordinates)
+    refuse_what_does_not_act(model, unknowns, coordinates)
+    structure = Structure.build(model, coordinates, model_paths(unknowns))
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)

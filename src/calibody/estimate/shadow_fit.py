@@ -63,7 +63,7 @@ def shadow(
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns)
+    refuse_what_does_not_act(model, unknowns, FREE)
     structure = Structure.build(model, FREE)
     theta = theta_of(unknowns, start or {})
     worker = _Worker(structure, engine, kappa=float(kappa), h=float(h), lifted=LIFTED[formulation], iterations=iterations, report=report, plain=plain)

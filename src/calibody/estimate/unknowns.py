@@ -18,15 +18,13 @@ from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
-from calibody.model.elements import SOFTNESS
+from calibody.model.elements import LOAD, SOFTNESS
 
 SENSOR = ("bias", "gain", "delay")
 SMALL = 1e-3
 """Scale of a number that is zero in the model, if none is given."""
-TILT = 0.1
-"""The same for the tilt of gravity [rad]: a stand out of level by more than that is seen."""
-LAG = 0.01
-"""The same for the time constant of an actuator [s]."""
+SMALLS = {"tilt": 0.1, "time_constant": 0.01, "load_friction": 0.1, "load_stribeck": 0.1}
+"""The same by field: the tilt of gravity [rad] (a stand out of level by more than that is seen), the time constant of an actuator [s], coefficients of friction."""
 BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1}
 """The same for the bias of a channel, by its quantity [m/s^2, rad/s or m/s, N or N m]; of others SMALL."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
@@ -179,7 +177,7 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         )
     if not lower <= initial <= unknown.upper:
         raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
-    nothing = LAG if first.path.endswith(".time_constant") else TILT if first.path.startswith("world.gravity.tilt") else SMALL
+    nothing = SMALL if first.sensor is not None else SMALLS.get(paths.resolve(model, first.path).field, SMALL)
     if first.sensor is not None and first.sensor[1] == "bias":
         nothing = BIAS.get(channels.resolve(model, first.sensor[0]).quantity, SMALL)
     scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))
@@ -189,21 +187,19 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 
-LOAD = ("load_friction", "load_stribeck", "friction_radius")
-"""Numbers of friction in proportion to the load."""
+def model_paths(entry_list: Sequence[Entry]) -> tuple[str, ...]:
+    """The numbers of the model that are unknown, or follow from unknowns."""
+    return tuple(place.path for e in entry_list for place in e.places if place.sensor is None)
 
 
-def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], absent: Sequence[str] = ()) -> None:
-    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are.
-
-    `absent` are numbers of joints that this estimator does not know.
-    """
+def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str) -> None:
+    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are."""
     for place in (place for e in entry_list for place in e.places if place.sensor is None):
-        if (reason := _missing(model, paths.resolve(model, place.path), absent)) is not None:
+        if (reason := _missing(model, paths.resolve(model, place.path), coordinates)) is not None:
             raise CalibodyError(f'"{place.path}" cannot be estimated: {reason}')
 
 
-def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | None:
+def _missing(model: Model, place: paths.Place, coordinates: str) -> str | None:
     """Why a number does not act; None if it does."""
     if place.kind == "geometry":
         return "a geometry is only drawn; leave it out."
@@ -212,9 +208,9 @@ def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | N
     if place.kind not in ("joint", "loop"):
         return None
     element = model.tables[place.kind][place.name]
-    if place.kind == "joint" and place.field in absent:
-        return f'friction in proportion to the load acts in method = "shadow" only; use that, or estimate "joint.{place.name}.friction".'
     number = paths.number_of(model, place)
+    if number.role == LOAD and coordinates == "tree":
+        return f'friction by load needs the reactions of the joint; use coordinates = "free" or "auto", or estimate "joint.{place.name}.friction".'
     if number.kinds and element.kind not in number.kinds:
         return f"a {element.kind} {place.kind} has no {place.field}; leave it out."
     if number.role == SOFTNESS and element.compliance == 0.0 and getattr(element, "angular_compliance", 0.0) == 0.0:
@@ -224,11 +220,14 @@ def _missing(model: Model, place: paths.Place, absent: Sequence[str]) -> str | N
     return None
 
 
+DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
+
+
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown."""
-    places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith((".friction", ".stribeck")))
+    places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith(DRY))
     unknown = {place.name for place in places}
-    return unknown | {j.name for j in model.joints if j.friction > 0.0 or j.stribeck > 0.0}
+    return unknown | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
 
 
 def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple[dict[str, float], dict[tuple[str, str], float]]:

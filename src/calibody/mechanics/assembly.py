@@ -7,13 +7,13 @@ type, and what has no measure: inertia, and the forces on joint coordinates, whi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calibody.mechanics import kernels
-from calibody.mechanics.elements import ball, coordinate, law
+from calibody.mechanics.elements import ball, coordinate, law, load
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
@@ -314,6 +314,8 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
     if sums.derivatives and len(plan.actuator_coordinate):
         out.control = -0.5 * point.h * by_control
     balls = [ball_force(plan, numbers, point, f, k) for k in range(len(plan.ball_links))]
+    if plan.loaded_joint:
+        _load_friction(plan, numbers, point, f, rho, scalar, balls, out)
     if point.unmodelled is not None:
         impulse = point.h * point.unmodelled[:, 1:-1]
         scalar.value[:] -= impulse[plan.coordinate_dof]
@@ -342,6 +344,60 @@ def _constraint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sc
             np.add.at(scalar.by[1], coordinates, curvature * force)
 
 
+def loads(plan: Plan, numbers: Numbers, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    """What the joints with friction by load carry at the inner nodes, (joints, M), and its derivative by the multipliers (joints, nc, M)."""
+    return load.load(point.multipliers[:, 1:-1], *plan.load_rows, numbers.load[2:])
+
+
+def load_law(numbers: Numbers, c: Any, j: Any) -> np.ndarray:
+    """(7, ...) the law of scalar coordinates c of loaded joints j with the coefficients of friction by load in place of its limits, and nothing else."""
+    out = np.zeros_like(numbers.law[:, c])
+    out[LAW.index("friction")], out[LAW.index("stribeck")], out[LAW.index("stribeck_rate")] = *numbers.load[:2, j], numbers.law[LAW.index("stribeck_rate"), c]
+    return out
+
+
+def _load_friction(
+    plan: Plan,
+    numbers: Numbers,
+    point: Point,
+    f: Frames,
+    rho: np.ndarray,
+    scalar: JointForces,
+    balls: list[tuple[np.ndarray, list[np.ndarray]]],
+    out: Evaluation,
+) -> None:
+    """Friction in proportion to the load of the node (`elements/load.py`), and how it changes with the multipliers."""
+    carried, by_multipliers = loads(plan, numbers, point)
+    c, joints = plan.loaded_coordinates
+    if len(c):
+        sides = None if point.sides is None else point.sides[c]
+        numbers_of = tuple(load_law(numbers, c, joints)[:, :, None])
+        t, t_s, t_r = law.force(0.0 * rho[c], rho[c], numbers_of, point.friction_rates(len(rho))[c, None], sides, point.smooth)
+        left, right = law.ends(t, rho[c], 0.0, point.h)
+        LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, 0.0, point.h)
+        both = left[:, 1:] + right[:, :-1]
+        scalar.value[c] += carried[joints] * both
+        for target, by in zip(scalar.by, (RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]), strict=True):
+            target[c] += carried[joints] * by
+        for e, dof in enumerate(plan.coordinate_dof[c].tolist()):
+            _act_through(plan, f, out, dof, joints[e], both[e] / point.h * by_multipliers[joints[e]])
+    for k, j in zip(*plan.loaded_balls, strict=True):
+        both, by = ball_force(plan, numbers, replace(point, applied=0.0 * point.applied), f, k, (0.0, 0.0, numbers.load[0, j], 0.0))
+        value, old = balls[k]
+        balls[k] = value + carried[j] * both, [a + carried[j] * b for a, b in zip(old, by, strict=True)]
+        for axis in range(3):
+            _act_through(plan, f, out, int(plan.ball_dof[k]) + axis, j, both[axis] / point.h * by_multipliers[j])
+
+
+def _act_through(plan: Plan, f: Frames, out: Evaluation, velocity: int, joint: int, share: np.ndarray) -> None:
+    """Multipliers of a loaded joint act against its velocity (of the tree), too, by `share` (nc, M) of themselves at the inner nodes."""
+    if out.apart is None:
+        return
+    dofs, acts = acting(plan, f, velocity)
+    for row in np.flatnonzero(sum(rows[joint] for rows in plan.load_rows)):
+        out.apart[plan.gradient_index[2][row, dofs], 1:-1] -= share[row] * acts[:, 1:-1]
+
+
 def relative_rotation(plan: Plan, numbers: Numbers, f: Frames, k: int) -> al.Matrix:
     """A ball's rotation: the child against the parent's side of the joint."""
     parent, child = (f.pose(link) for link in plan.ball_links[k])
@@ -350,18 +406,19 @@ def relative_rotation(plan: Plan, numbers: Numbers, f: Frames, k: int) -> al.Mat
     return al.matmul(al.transpose(side), al.rotation_part(child))
 
 
-def ball_interval(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int) -> tuple:
+def ball_interval(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int, own: tuple | None = None) -> tuple:
+    """`own`: other numbers for its law."""
     R = relative_rotation(plan, numbers, f, k)
     RL, RR = (tuple(tuple(x[nodes] for x in row) for row in R) for nodes in (LEFT, RIGHT))
     reference = al.quaternion_matrix(tuple(numbers.ball_reference[:, k]))  # type: ignore[arg-type]
     dof = plan.ball_dof[k]
     applied = tuple(point.applied[dof : dof + 3])
-    return ball.interval(RL, RR, reference, tuple(numbers.ball_law[:, k]), point.delta, point.h, applied, point.smooth)  # type: ignore[arg-type]
+    return ball.interval(RL, RR, reference, tuple(numbers.ball_law[:, k]) if own is None else own, point.delta, point.h, applied, point.smooth)  # type: ignore[arg-type]
 
 
-def ball_force(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int) -> tuple[np.ndarray, list[np.ndarray]]:
+def ball_force(plan: Plan, numbers: Numbers, point: Point, f: Frames, k: int, own: tuple | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
     """(3, M) force in the child's axes and three (3, 3, M) derivatives with respect to relative turns at k-1, k, k+1."""
-    left, right, LL, LR, RL_, RR_, *_ = ball_interval(plan, numbers, point, f, k)
+    left, right, LL, LR, RL_, RR_, *_ = ball_interval(plan, numbers, point, f, k, own)
     left, right = np.stack(left), np.stack(right)
     LL, LR, RL_, RR_ = (np.array([[np.broadcast_to(x, left.shape[1:]) for x in row] for row in b]) for b in (LL, LR, RL_, RR_))
     return left[:, 1:] + right[:, :-1], [RL_[..., :-1], LL[..., 1:] + RR_[..., :-1], LR[..., 1:]]

@@ -141,8 +141,8 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
 def _prepared(model: Model, q: Any, v: Any) -> tuple[Structure, Numbers, np.ndarray, np.ndarray]:
     if any(j.soft for j in model.joints):
         raise SimulationError("forward_dynamics and inverse_dynamics treat joints as rigid; set the compliance of the joints to zero first.")
-    refuse_load_friction(model)
     structure = Structure.build(model, TREE)
+    refuse_load_friction(structure, "set it to zero here")
     numbers = Numbers.of(structure)
     position = _vector(host.zero_coordinates(structure, numbers) if q is None else q, structure.nq, "q")
     return structure, numbers, _unit_quaternions(structure, position), _vector(v, structure.nv, "v")

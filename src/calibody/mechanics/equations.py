@@ -41,7 +41,7 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
 
     Works through the nodes in chunks that fit the cache, on all cores.
     """
-    refuse_load_friction(structure.model)
+    refuse_load_friction(structure)
     if structure.coordinates != TREE and point.turns is None and frames is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
     K = point.q.shape[1]
@@ -59,10 +59,13 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
     def fill(piece: tuple[int, int]) -> None:
         k, end = piece
         part = first if k == 0 else evaluated(k, end)
+        first_own, end_own = k + (k > 0), end - (end < K)  # what depends on neighbours is known at the inner nodes of a piece only
         for name, shorter in _ARRAYS.items():
             array = getattr(part, name)
-            if array is not None:
+            if array is not None and shorter:
                 getattr(out, name)[..., k : end - shorter] = array
+            elif array is not None:
+                getattr(out, name)[..., first_own:end_own] = array[..., first_own - k : end_own - k]
 
     list(kernels.workers().map(fill, pieces))
     return out

@@ -23,7 +23,7 @@ from calibody.mechanics.equations import chunks, contributions, cut, evaluate
 from calibody.mechanics.geometry import Shift, shift_of
 from calibody.mechanics.plan import Plan, plan_of
 from calibody.mechanics.point import Point
-from calibody.mechanics.structure import ACTUATOR, LAW, TREE, Numbers, Structure
+from calibody.mechanics.structure import ACTUATOR, LAW, LOADED, TREE, Numbers, Structure
 from calibody.mechanics.sums import along, composite
 from calibody.model import Model
 from calibody.model.elements import INERTIAL, LOAD, SIGNAL, SOFTNESS
@@ -82,16 +82,17 @@ class _Columns:
 
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
+        unloaded = role == LOAD and place.name not in self.plan.loaded_joint
+        if kind in ("sensor", "site", "geometry") or role in (SOFTNESS, SIGNAL) or unloaded:  # not in the balance of the nodes
+            return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         if role == INERTIAL:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
-        if kind == "joint" and (field in LAW or field in BALL_LAW) and field != "reference":
+        if kind == "joint" and (field in LAW or field in BALL_LAW or field in LOADED):
             return self._law(place), self.nothing
         if kind == "actuator" and field in ACTUATOR:
             return self._actuator(place), self.nothing
-        if kind in ("sensor", "site", "geometry") or role in (SOFTNESS, LOAD, SIGNAL):  # not in the balance of the nodes
-            return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         return self._difference(place)
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
@@ -165,20 +166,35 @@ class _Columns:
                 out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
                 continue
             side = None if self.point.sides is None else self.point.sides[c]
-            numbers, rates, smooth = tuple(self.numbers.law[:, c]), self.point.friction_rates(len(sm))[c], self.point.smooth
-            dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, side, smooth)[LAW.index(place.field)]
-            out += self._on_coordinate(c, -0.5 * h * (dt[1:] + dt[:-1]))
+            rates, smooth = self.point.friction_rates(len(sm))[c], self.point.smooth
+            for field, numbers, weight in self._laws(c, coordinate.joint, place.field):
+                dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, side, smooth)[LAW.index(field)]
+                out += self._on_coordinate(c, -0.5 * h * weight * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
-            if coordinate.joint != place.name or place.field not in BALL_LAW:
+            if coordinate.joint != place.name or place.field not in (*BALL_LAW, LOADED[0]):
                 continue
             *_, rate, (psi_L, psi_R), slope = assembly.ball_interval(plan, self.numbers, self.point, self.frames, k)
             rate = np.stack(rate)
             if place.field == "armature":
                 out += self._on_ball(k, rate[:, 1:] - rate[:, :-1])
                 continue
-            dt = {"stiffness": -0.5 * (np.stack(psi_L) + np.stack(psi_R)), "damping": -rate, "friction": -slope * rate}[place.field]
-            out += self._on_ball(k, -0.5 * h * (dt[:, 1:] + dt[:, :-1]))
+            weight = self._loads[plan.loaded_joint[place.name]] if place.field == LOADED[0] else 1.0
+            dt = {"stiffness": -0.5 * (np.stack(psi_L) + np.stack(psi_R)), "damping": -rate}.get(place.field, -slope * rate)
+            out += self._on_ball(k, -0.5 * h * weight * (dt[:, 1:] + dt[:, :-1]))
         return out
+
+    def _laws(self, c: int, joint: str, field: str) -> list[tuple[str, tuple, np.ndarray | float]]:
+        """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
+        own = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
+        by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "stribeck_rate": "stribeck_rate"}.get(field)
+        if by_load is None or joint not in self.plan.loaded_joint:
+            return own
+        j = self.plan.loaded_joint[joint]
+        return [*own, (by_load, tuple(assembly.load_law(self.numbers, c, j)), self._loads[j])]
+
+    @cached_property
+    def _loads(self) -> np.ndarray:
+        return assembly.loads(self.plan, self.numbers, self.point)[0]
 
     def _actuator(self, place: Place) -> np.ndarray:
         a = [x.name for x in self.structure.model.actuators].index(place.name)

@@ -78,7 +78,9 @@ class Plan:
     def multipliers_apart(self) -> bool:
         """Whether some multipliers act through something else than the gradient of their row."""
         measured = self.structure.coordinates != TREE and len(self.coordinate_dof) > 0
-        return any(measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints)
+        return len(self.loaded_joint) > 0 or any(
+            measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints
+        )
 
     @cached_property
     def coordinate_kinds(self) -> tuple[tuple[Measure, np.ndarray], ...]:
@@ -117,6 +119,36 @@ class Plan:
     @cached_property
     def actuator_coordinate(self) -> np.ndarray:
         return np.array([self.structure.coordinate_index[a.joint] for a in self.structure.model.actuators], dtype=np.int64)
+
+    # -- friction by load --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def loaded_joint(self) -> dict[str, int]:
+        """Joints with friction in proportion to their load, and their places; none in `tree`, which has no reactions."""
+        return {name: j for j, name in enumerate(self.structure.loaded if self.structure.coordinates != TREE else ())}
+
+    @cached_property
+    def loaded_coordinates(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scalar coordinates with such friction, and the place of their joint."""
+        return self._loaded([c.joint for c in self.structure.scalar_coordinates])
+
+    @cached_property
+    def loaded_balls(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ball coordinates with such friction, and the place of their joint."""
+        return self._loaded([b.joint for b in self.structure.ball_coordinates])
+
+    def _loaded(self, joints: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        found = [(i, self.loaded_joint[joint]) for i, joint in enumerate(joints) if joint in self.loaded_joint]
+        first, second = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return first, second
+
+    @cached_property
+    def load_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """(loaded joints, nc): 1 for the rows of a joint that hold places, and for those that hold directions."""
+        s = self.structure
+        own = np.array([[owner == f"joint.{name}" for owner in s.row_owners] for name in self.loaded_joint], dtype=float).reshape(-1, s.nc)
+        angular = np.array(s.row_angular, dtype=bool)
+        return np.where(angular, 0.0, own), np.where(angular, own, 0.0)
 
     # -- pairs -------------------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ So both are one mechanics: `free` is the tree in which every joint has been cut.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -108,22 +109,26 @@ class Structure:
     coordinates: str
     tree_units: tuple[Unit, ...]
     units: tuple[Unit, ...]
+    loaded: tuple[str, ...] = ()
+    """Joints with friction in proportion to their load."""
 
     @classmethod
-    def build(cls, model: Model, coordinates: str = AUTO) -> Structure:
+    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = ()) -> Structure:
+        """`unknown`: paths of numbers that may be zero now and are not to stay so."""
         if coordinates not in COORDINATES:
             raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
+        loaded = tuple(j.name for j in model.joints if any(getattr(j, f) or f"joint.{j.name}.{f}" in unknown for f in LOADED))
         if coordinates == AUTO:
-            coordinates = FREE if any(j.soft for j in model.joints) else TREE
+            coordinates = FREE if loaded or any(j.soft for j in model.joints) else TREE
         if coordinates == TREE and (soft := [j.name for j in model.joints if j.soft]):
             raise ModelError(f'joint.{soft[0]} is compliant, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
         tree_units = _tree_units(model)
-        return cls(model, coordinates, tree_units, tree_units if coordinates == TREE else _free_units(tree_units))
+        return cls(model, coordinates, tree_units, tree_units if coordinates == TREE else _free_units(tree_units), loaded)
 
     @cached_property
     def topology(self) -> tuple:
         """All that the indices depend on, without numbers and names: equal for two mechanisms that differ in these only, so that they share what is compiled."""
-        return (self.coordinates, *_topology(self.model))
+        return (self.coordinates, tuple(i for i, j in enumerate(self.model.joints) if j.name in self.loaded), *_topology(self.model))
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 
@@ -322,14 +327,14 @@ def _topology(model: Model) -> tuple:
     )
 
 
-def refuse_load_friction(model: Model) -> None:
-    """Friction in proportion to the load needs the reactions inside the step; only one stepper has them there."""
-    for joint in model.joints:
-        if joint.load_friction or joint.load_stribeck:
-            field = "load_friction" if joint.load_friction else "load_stribeck"
-            raise SimulationError(
-                f'joint.{joint.name}.{field} acts only in simulate(..., stepper="spook"); set it to zero here, or use joint.{joint.name}.friction.'
-            )
+def refuse_load_friction(structure: Structure, remedy: str = 'use coordinates = "free" or "auto"') -> None:
+    """Friction in proportion to the load needs the reactions of the joint, which `tree` does not solve for."""
+    if structure.coordinates == TREE and structure.loaded:
+        name = structure.loaded[0]
+        field = next((f for f in LOADED if getattr(structure.model.joint(name), f)), LOADED[0])
+        raise SimulationError(
+            f"joint.{name}.{field} goes with the reactions of the joint, which are not known in joint coordinates; {remedy}, or joint.{name}.friction instead."
+        )
 
 
 def doubling(parent: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -371,6 +376,7 @@ def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
 # -- numbers -------------------------------------------------------------------------------------------------------------------------
 
 LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature")
+LOADED = ("load_friction", "load_stribeck")
 ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
 UNLIMITED = (-1e300, 1e300)
 """The force range of an actuator without one: finite, so that differences of it are zero."""
@@ -404,6 +410,8 @@ class Numbers:
     """(numbers, elements) of every constraint and force type, by its name."""
     softness: np.ndarray
     """(2, nc): compliance and relaxation time of every constraint row."""
+    load: np.ndarray
+    """(4, loaded joints): load_friction, load_stribeck, and the levers of forces and of torques (`elements/load.py`)."""
     frame: np.ndarray
     """(18, scalar coordinates): for `free`, the axes x, y, z of the parent's side and the axis x, anchor of the child's side, and the anchor
     of the parent's side: px py pz | cx | ca | pa."""
@@ -434,7 +442,7 @@ class Numbers:
             placement, axis, anchor, reference, inertia, model.gravity,
             *_law_numbers(structure, model),
             np.array([[*(getattr(a, f) for f in ACTUATOR), *(a.force_range or UNLIMITED)] for a in model.actuators]).reshape(-1, len(ACTUATOR) + 2).T,
-            _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model),
+            _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model), _load(structure, model),
             _frames(structure, placement, axis, anchor),
         )  # fmt: skip
 
@@ -496,6 +504,12 @@ def _softness(structure: Structure, model: Model) -> np.ndarray:
     angular = {f"joint.{j.name}": (j.angular_compliance or j.compliance, j.angular_relaxation or j.relaxation) for j in model.joints}
     rows = [(linear | angular if turns else linear).get(owner, (0.0, 0.0)) for owner, turns in zip(structure.row_owners, structure.row_angular, strict=True)]
     return np.array(rows, dtype=float).reshape(-1, 2).T
+
+
+def _load(structure: Structure, model: Model) -> np.ndarray:
+    joints = [model.joint(name) for name in structure.loaded]
+    levers = [(1.0, 1.0 / j.friction_radius) if j.kind == SLIDE else (j.friction_radius, 1.0) for j in joints]
+    return np.array([[*(getattr(j, f) for f in LOADED), *lever] for j, lever in zip(joints, levers, strict=True)]).reshape(-1, 4).T
 
 
 def _frames(structure: Structure, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> np.ndarray:

@@ -152,12 +152,12 @@ class Joint:
     with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper. `armature` is an inertia on `s` (a rotor behind a gear).
     `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`;
     `angular_compliance` and `angular_relaxation` are those of the rows that hold directions (zero: the same numbers as for the others).
-    Dry friction in proportion to what the joint carries (`stepper="spook"` only) has the limit
+    Dry friction in proportion to what the joint carries (`free` coordinates) has the limit
 
         (load_friction + load_stribeck exp(-(rho/stribeck_rate)^2)) load
 
-    with `load = r sum |force| + sum |torque|` over the joint's reactions for hinges and balls and `sum |force| + sum |torque|/r` for slides,
-    `r = friction_radius` (a bearing's radius, a guide's length).
+    with `load = r |force| + |torque|` of the joint's reaction for hinges and balls and `|force| + |torque|/r` for slides,
+    `r = friction_radius` (a bearing's radius, a guide's length); `stepper="spook"` takes the sums of absolute components for the norms.
     """
 
     KIND: ClassVar[str] = "joint"
@@ -176,9 +176,9 @@ class Joint:
         "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
         "angular_compliance": Number(SCALAR, "rad/(N m)", SOFTNESS, signed=False, kinds=TIED),
         "angular_relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
-        "load_friction": Number(SCALAR, "", LOAD, signed=False, linear=True),
-        "load_stribeck": Number(SCALAR, "", LOAD, signed=False, linear=True),
-        "friction_radius": Number(SCALAR, "m", LOAD),
+        "load_friction": Number(SCALAR, "", LOAD, signed=False, kinds=TIED),
+        "load_stribeck": Number(SCALAR, "", LOAD, signed=False, kinds=SCALARS),
+        "friction_radius": Number(SCALAR, "m", LOAD, kinds=TIED),
     }
     DERIVED: ClassVar[Mapping[str, Number]] = {"position": Number(XYZ, "m")}
     """`joint.X.position`: the anchor in the parent's frame at the reference. Setting it moves the body (`paths.py`)."""

@@ -4,6 +4,8 @@ State at node k: coordinates `q_k` and discrete momentum
 
     p_k = P_k'[V_(k-1) E + (h/2) F_(k-1)] + A_k'[J_a rho_(k-1) + (h/2) t_(k-1)]        (p_0 = P_0' Hdot_0 E + A_0' J_a s'_0)
 
+Friction in proportion to the load of a joint depends on `lambda_k` and both neighbours of the node: its part of the interval before is carried along (`State.rubbing`).
+
 The step solves, by Newton's method on `q_(k+1)` and `lambda_k`,
 
     left(q_k, q_(k+1)) - h c C_k' lambda_k = p_k,       g(q_(k+1)) = 0        (c = 1; 1/2 at a known start; C = dg/dq nearly always)
@@ -36,7 +38,7 @@ import numpy as np
 
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.compilation import jax, program
-from calibody.mechanics.elements import ball, body, coordinate, law
+from calibody.mechanics.elements import ball, body, coordinate, law, load
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.host import Configuration
 from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
@@ -71,6 +73,7 @@ class Values(NamedTuple):
     elements: Any
     """Numbers of force and constraint elements by type."""
     softness: Any
+    load: Any
     frame: Any
     reference: Any
     scale: Any
@@ -89,7 +92,7 @@ class Values(NamedTuple):
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
             geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
-            numbers.elements, numbers.softness, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+            numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
             np.float64(gap),
         )  # fmt: skip
 
@@ -137,6 +140,8 @@ class State(NamedTuple):
     d_before: Any
     d_before_that: Any
     multipliers: Any
+    rubbing: Any
+    """(loaded axes,) what friction by load of the interval before contributes at the node, per load."""
     first: Any
     """1 at a known start, else 0."""
 
@@ -317,6 +322,32 @@ class Program:
         _, gradient, _ = self.measured(coordinate.BALL, links, None, node.H, node.T)
         return al.matmul(al.transpose(side), al.rotation_part(child)), gradient
 
+    def _rubbing(self, values: Values, a: Node, b: Node, h: Any, delta: Any) -> tuple[Any, Any, Any]:
+        """Friction by load of the interval a .. b per load: (loaded axes,) its part at either node, that by q_b (axes, nv), and the axes at a (axes, nv)."""
+        plan = self.plan
+        (c, joints), (k, of_ball) = plan.loaded_coordinates, plan.loaded_balls
+        rho = (b.s[c] - a.s[c]) / h
+        zero, numbers = 0.0 * rho, values.load[:, joints]
+        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], numbers[1], values.law[LAW.index("stribeck_rate")][c], zero), delta)
+        parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
+        if len(k):
+            (RL, Za), (RR, Zb) = ((jax.tree.map(lambda x: x[k], R), Z[:, k]) for R, Z in (self.ball_node(values, x) for x in (a, b)))
+            none, nothing = 0.0 * values.load[0, of_ball], (jnp.zeros(len(k)),) * 3
+            left, _, _, LR, *_ = ball.interval(RL, RR, al.transpose(RL), (none, none, values.load[0, of_ball], none), delta, h, nothing)
+            by = jnp.einsum("ijk,jkl->ikl", jnp.array([[jnp.broadcast_to(x, left[0].shape) for x in row] for row in LR]), Zb)
+            parts.append((jnp.stack(left).ravel(), by.reshape(-1, self.structure.nv), Za.reshape(-1, self.structure.nv)))
+        at, by_b, axes = (jnp.concatenate(x) for x in zip(*parts, strict=True))
+        return at, by_b, axes
+
+    def _loaded(self, values: Values, state: State, node: Node, impulse: Any, c: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
+        """Friction by load at the node that is stepped from: (nv,), and its derivatives by the next coordinates (nv, nv) and by the impulse (nv, nc)."""
+        plan = self.plan
+        at, by_next, axes = self._rubbing(values, state.node, node, h, delta)
+        carried, by_multipliers = (x[..., 0] for x in load.load(impulse[:, None] / c, *plan.load_rows, values.load[2:]))
+        joints = np.concatenate([plan.loaded_coordinates[1], np.tile(plan.loaded_balls[1], 3)])
+        both, carried, by = at + state.rubbing, carried[joints], by_multipliers[joints] / c
+        return axes.T @ (carried * both), axes.T @ (carried[:, None] * by_next), axes.T @ (both[:, None] * by)
+
     # -- the step ----------------------------------------------------------------------------------------------------------------
 
     def constraint_row(self, values: Values, state: State, h: Any) -> tuple[Any, Any, Any]:
@@ -329,7 +360,7 @@ class Program:
         soft = eps > 0.0
         return jnp.where(soft, weight, 1.0), jnp.where(soft, known, 0.0), jnp.where(soft, eps, 0.0)
 
-    def _equations(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any) -> tuple[Any, Any]:
+    def _equations(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any, delta: Any) -> tuple[Any, Any]:
         """The residual of the step's equations at a trial node and impulse `h c lambda`, and minus its derivative by both."""
         if not self.structure.nc:
             return state.p - left, J
@@ -338,6 +369,9 @@ class Program:
         C = state.node.C * values.active[:, None]
         soft = jnp.where(values.active > 0, eps / c, 1.0)
         upper = jnp.concatenate([J, -C.T], axis=1)
+        if self.plan.loaded_joint:
+            friction, by_next, by_impulse = self._loaded(values, state, node, impulse, c, h, delta)
+            left, upper = left + friction, upper + jnp.concatenate([by_next, by_impulse], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(soft)], axis=1)
         rows = values.active * (weight * node.g + known)
         return jnp.concatenate([state.p - left + C.T @ impulse, -rows - soft * impulse]), jnp.concatenate([upper, lower])
@@ -361,12 +395,12 @@ class Program:
             node = self.node(values, retract(s, trial.q, trial.t * trial.d), state.node.s)
             impulse = trial.impulse + trial.t * trial.di
             left, right, J = self.left_right(values, state.node, node, u, applied, h, delta)
-            residual, K = self._equations(values, state, node, impulse, left, J, h)
+            residual, K = self._equations(values, state, node, impulse, left, J, h, delta)
             factors = jax.lax.cond(trial.final, lambda: trial.factors, lambda: factored(K))  # the final evaluation needs no correction
             x = solved(factors, residual)
             before, after = norm(trial.d), norm(x[: s.nv])
             simplified = norm(solved(trial.factors, residual)[: s.nv])  # what is left, in the measure of the base point
-            accept = (trial.count == 0) | (simplified <= (1.0 - 0.1 * trial.t) * before) | (after < QUADRATIC)
+            accept = (trial.count < unmeasured) | (simplified <= (1.0 - 0.1 * trial.t) * before) | (after < QUADRATIC)
             final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & (after < 0.03 * before)))
 
             def pick(x: Any, y: Any) -> Any:
@@ -377,6 +411,8 @@ class Program:
                 Factors(*map(pick, factors, trial.factors)), trial.count + 1, final, trial.final, node, impulse, right,
             )  # fmt: skip
 
+        # nothing measures the first correction; nor, at a start, the second if friction goes with a load that was not known in the first
+        unmeasured = jnp.where(state.first > 0, 2, 1) if self.plan.loaded_joint else 1
         c = h * jnp.where(state.first > 0, 0.5, 1.0)
         impulse = c * state.multipliers
         guess = 3.0 * (state.d - state.d_before) + state.d_before_that
@@ -392,7 +428,8 @@ class Program:
         status = jnp.where(finite, jnp.where(end.done, arrived, STALLED), NOT_FINITE).astype(jnp.int32)
         before, before_that = (jnp.where(state.first > 0, moved, x) for x in (state.d, state.d_before))
         before = jnp.where(end.done, before, guess)  # what a step that failed was to do
-        return State(end.node, -end.right, state.node.g, moved, before, before_that, end.at_node / c, jnp.zeros(())), status, end.count
+        rubbing = self._rubbing(values, state.node, end.node, h, delta)[0] if self.plan.loaded_joint else state.rubbing
+        return State(end.node, -end.right, state.node.g, moved, before, before_that, end.at_node / c, rubbing, jnp.zeros(())), status, end.count
 
     def advance(self, values: Values, state: State, control: Any, applied: Any, count: Any, h: Any, delta: Any) -> tuple:
         """Up to `PIECE` steps; control (actuators, PIECE), applied (tree velocities, PIECE). Stops at the first step that fails."""
@@ -462,7 +499,8 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
         M = M + A.T @ (numbers.law[LAW.index("armature")][:, None] * Z) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
     node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C)
     d = h * start.v
-    return State(node, M @ start.v, at.g, d, d, d, np.zeros(structure.nc), np.ones(()))
+    rubbing = np.zeros(len(plan_of(structure).loaded_coordinates[0]) + 3 * len(plan_of(structure).loaded_balls[0]))
+    return State(node, M @ start.v, at.g, d, d, d, np.zeros(structure.nc), rubbing, np.ones(()))
 
 
 def compiled(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:

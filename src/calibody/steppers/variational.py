@@ -36,7 +36,7 @@ class Variational(AbstractStepper):
         return self.friction_rate
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
-        refuse_load_friction(structure.model)
+        refuse_load_friction(structure)
         at = host.configuration(structure, numbers, start.q)
         gap, active = GAP * float(step.size_of_dofs(structure, numbers).max(initial=1.0)), host.independent_rows(structure, at.G, numbers.softness)
         values = step.Values.of(structure, numbers, active, gap)
