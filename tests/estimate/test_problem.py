@@ -13,7 +13,7 @@ import pytest
 
 import calibody as cb
 from calibody.estimate import marginal
-from calibody.estimate.layout import NODES, PROCESS, RINGING, drive_block
+from calibody.estimate.layout import BALANCE, NODES, PROCESS, RINGING, Term, drive_block
 
 
 def swinging(compliance: float = 0.0, seed: int = 0) -> cb.Result:
@@ -90,6 +90,21 @@ def test_the_layout_says_where_everything_stands(compliant: cb.Result) -> None:
         for (high, low), matrix in zip(zip(*ends, strict=True), (lin.Fx, lin.Cx), strict=True):
             found, wanted = (high - low) / (2 * step), matrix @ d
             np.testing.assert_allclose(found, wanted[len(wanted) - len(found) :], atol=1e-5 * max(1.0, np.abs(wanted).max()), err_msg=block.name)
+
+
+def test_terms_add_up_wherever_they_stand(compliant: cb.Result) -> None:
+    """Terms entry by entry and repeated ones, some in the same places, and other values in the places of before."""
+    layout, random = compliant.problem.runs[0].layout, np.random.default_rng(3)
+    row, unknown = random.integers(0, 30, 400), random.integers(0, 40, 400)
+    for _ in range(2):
+        values, repeated = random.normal(size=400), random.normal(size=(3, 5))
+        terms = [Term(BALANCE, NODES, row, unknown, values), Term(BALANCE, PROCESS, np.array([0, 2, 2]), np.array([1, 0, 0]), repeated, (4, 2))]
+        expected = np.zeros((layout.rows, layout.size))
+        np.add.at(expected, (row + layout.row_place[BALANCE].start, unknown + layout.place[NODES].start), values)
+        for i, (r, u) in enumerate(((0, 1), (2, 0), (2, 0))):
+            for m in range(5):
+                expected[layout.row_place[BALANCE].start + r + 4 * m, layout.place[PROCESS].start + u + 2 * m] += repeated[i, m]
+        np.testing.assert_allclose(layout.jacobian(terms).toarray(), expected, atol=1e-14)
 
 
 def test_a_motion_is_carried_to_other_noise_and_meshes(compliant: cb.Result) -> None:

@@ -11,9 +11,11 @@ their own, forces on a range of nodes) is one more block here and the terms that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import scipy.sparse as sp
 
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.structure import Structure
-from calibody.solve.condensed import Sparse
+from calibody.solve.condensed import PATTERNS, Sparse
 
 NODES, MULTIPLIERS, PROCESS, RINGING = "nodes", "multipliers", "process", "ringing"
 BALANCE, CONSTRAINTS, START = "balance", "constraints", "start"
@@ -136,13 +138,24 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Part of the derivative of the equations: `values` at (row of `rows`, unknown of `block`), both counted within their block; arrays that broadcast."""
+    """Part of the derivative of the equations: `values` at (row of `rows`, unknown of `block`), both counted within their block."""
 
     rows: str
     block: str
     row: np.ndarray
     unknown: np.ndarray
+    """(entries,) both."""
     values: np.ndarray
+    """(entries,), or (entries, instants) of a term that is repeated instant by instant ..."""
+    every: tuple[int, int] = (0, 0)
+    """... so many rows and so many unknowns further on."""
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and unknown of all values."""
+        if self.values.ndim == 1:
+            return self.row, self.unknown
+        m = np.arange(self.values.shape[1])
+        return tuple((first[:, None] + step * m).ravel() for first, step in zip((self.row, self.unknown), self.every, strict=True))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,12 +278,48 @@ class Layout:
 
     def jacobian(self, terms: Iterable[Term]) -> Sparse:
         """(rows, size): the derivative of all equations, the sum of its terms."""
-        parts = []
-        for t in terms:
-            row, unknown, values = np.broadcast_arrays(t.row + self.row_place[t.rows].start, t.unknown + self.place[t.block].start, t.values)
-            parts.append((values.ravel(), row.ravel(), unknown.ravel()))
-        data, row, unknown = (np.concatenate([p[k] for p in parts]) for k in range(3))
-        return sp.csr_matrix((data, (row, unknown)), shape=(self.rows, self.size))
+        terms = list(terms)
+        return _assembly_of(self, terms).matrix(np.concatenate([t.values.ravel() for t in terms]))
+
+
+class _Assembly:
+    """Where the values of terms stand in their sum, row by row: found once for all linearisations of a mesh."""
+
+    def __init__(self, layout: Layout, terms: Sequence[Term]) -> None:
+        places = [(row + layout.row_place[t.rows].start, unknown + layout.place[t.block].start) for t in terms for row, unknown in (t.places(),)]
+        row, unknown = (np.concatenate(x) for x in zip(*places, strict=True))
+        self.shape = layout.rows, layout.size
+        entry = row * layout.size + unknown
+        self.order = np.argsort(entry, kind="stable")
+        entry = entry[self.order]
+        starts = np.flatnonzero(np.concatenate([[True], entry[1:] != entry[:-1]])) if len(entry) else np.zeros(0, dtype=np.int64)
+        self.starts = None if len(starts) == len(entry) else starts
+        """Of values that stand in the same place; None: no two do."""
+        row, unknown = np.divmod(entry[starts], layout.size)
+        self.indices = unknown.astype(np.int32)
+        self.indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=layout.rows))]).astype(np.int32)
+
+    def matrix(self, values: np.ndarray) -> Sparse:
+        data = values.take(self.order)
+        return sp.csr_matrix((data if self.starts is None else np.add.reduceat(data, self.starts), self.indices, self.indptr), shape=self.shape)
+
+
+_assemblies: OrderedDict[bytes, _Assembly] = OrderedDict()
+
+
+def _assembly_of(layout: Layout, terms: Sequence[Term]) -> _Assembly:
+    """The one used before for terms in the same places of a layout of the same size."""
+    places = (layout.rows, layout.size, [(t.rows, t.block, layout.row_place[t.rows], layout.place[t.block], t.values.shape, t.every) for t in terms])
+    key = blake2b(repr(places).encode())
+    for t in terms:
+        key.update(np.ascontiguousarray(t.row).data)
+        key.update(np.ascontiguousarray(t.unknown).data)
+    name = key.digest()
+    found = _assemblies.pop(name, None)
+    _assemblies[name] = found = _Assembly(layout, terms) if found is None else found
+    while len(_assemblies) > PATTERNS:
+        _assemblies.popitem(last=False)
+    return found
 
 
 def term(rows: str, block: str, A: Sparse) -> Term:

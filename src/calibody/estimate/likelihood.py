@@ -36,7 +36,7 @@ from calibody.estimate.layout import States
 from calibody.estimate.marginal import FARTHEST, FEW, Hyper
 from calibody.estimate.problem import Problem
 from calibody.estimate.smoothing import Smoothed, smooth
-from calibody.solve.condensed import Linearisation, Step, step
+from calibody.solve.condensed import Following, Linearisation, Step, step
 from calibody.solve.selected import Selected
 
 NEAR = 1e-4
@@ -189,10 +189,10 @@ class Likelihood:
         changed = np.zeros((len(taken.response), self.n))
         for j, mine in enumerate(rows):
             changed[: lin.Fx.shape[1], j] = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
-        response = taken.response.copy()
-        response[:, self.p :] -= taken.factor.solve(changed)
         (only,) = taken.runs
-        return replace(taken, runs=(replace(only, response=response),))
+        solved = np.column_stack([taken.response, only.following.step(np.zeros(self.p + self.n))])
+        solved[:, self.p : -1] -= taken.factor.solve(changed)
+        return replace(taken, runs=(replace(only, following=Following(solved)),))
 
     @staticmethod
     def _selected(lin: Linearisation) -> Selected | None:

@@ -190,13 +190,16 @@ class Problem(Observed[Run, States]):
         started = self._started(run, model, numbers, frames, motion)
         C = np.concatenate([run.equations(numbers, result, motion), *(found.value - d.y for d, found in zip(run.starts, started, strict=True))])
         more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
-        Cx = run.jacobian(model, numbers, frames, result, more)
+        by_nodes = run.balance_by_nodes(result)
+        Cx = run.jacobian(model, numbers, frames, result, by_nodes, more)
         Ct = self._equations_by_parameters(0, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
         if parameters and started:
             placements = self.placements(0, theta, model, numbers, frames)
             Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
-        return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept)) if run.kept else Linearisation(*parts), result)
+        if not run.kept or len(run.ringing):
+            return Linearised(Linearisation(*parts), result)
+        return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept), tuple(by_nodes), *run.kept_gradient(result)), result)
 
     @staticmethod
     def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:
@@ -287,7 +290,7 @@ class Problem(Observed[Run, States]):
     ) -> np.ndarray:
         run, p = self.runs[r], len(self.entries)
         balance, constraints = run.layout.row_place[BALANCE], run.layout.row_place[CONSTRAINTS]
-        out = np.zeros((run.layout.rows, p))
+        out = np.zeros((p, run.layout.rows)).T  # column by column
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
         late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
         lagging = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".time_constant")]

@@ -20,7 +20,7 @@ is. What is known with a standard deviation is one more sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Self
@@ -59,6 +59,7 @@ from calibody.model import Model
 from calibody.recording.recording import Drive, Observation, Recording
 from calibody.recording.signal import Signal
 from calibody.solve.condensed import Sparse
+from calibody.solve.projected import Entries
 
 
 @dataclass(frozen=True)
@@ -377,7 +378,8 @@ class Run(Nodes):
         balance = (result.residual / self.h).T.ravel()
         if not self.kept:
             return balance
-        return np.concatenate([balance, self._combination(numbers.softness) @ result.constraint.T.ravel() + self._softened_by(motion, numbers.softness[0])])
+        constraints = self.constrain(numbers.softness, result.constraint)
+        return np.concatenate([balance, constraints + self._softened_by(motion, numbers.softness[0]) if len(self.ringing) else constraints])
 
     def by_softness(self, numbers: Numbers, result: Evaluation, motion: States, d_eps: np.ndarray, d_tau: np.ndarray) -> np.ndarray:
         """Derivative of the constraint rows along changes of compliance and damping time (both (nc,))."""
@@ -386,7 +388,7 @@ class Run(Nodes):
 
     def constrain(self, softness: np.ndarray, constraint: np.ndarray) -> np.ndarray:
         """Constraint rows from values (nc, K) of g or of its derivative."""
-        return self._combination(softness) @ constraint.T.ravel() if self.kept else np.zeros(0)
+        return self._combination(softness) @ constraint.T.ravel() if len(self.ringing) else constraint[self.active].ravel()
 
     def gradient_matrix(self, result: Evaluation) -> Sparse:
         """(nc K, tangents): G of every node; row k nc + r."""
@@ -395,42 +397,49 @@ class Run(Nodes):
         rows, columns = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
         return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, s.nv * self.K))
 
-    def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, more: Iterable[Term] = ()) -> Sparse:
-        """Derivative of the equations with respect to all state unknowns; `more` are terms of rows that are not made here."""
-        terms = [*more, *self._by_nodes(result), *self._by_process(frames), *self._by_deviations(model, frames, result)]
+    def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, by_nodes: Sequence[Entries], more: Iterable[Term]) -> Sparse:
+        """Derivative of the equations with respect to all state unknowns; `by_nodes` as of `balance_by_nodes`; `more` are terms of rows that are not made here."""
+        terms = [*more, *self._by_nodes(by_nodes), *self._by_process(frames), *self._by_deviations(model, frames, result)]
         if self.kept:
             terms += self._by_constraints(numbers, result)
         return self.layout.jacobian(terms)
 
-    def _by_nodes(self, result: Evaluation) -> list[Term]:
+    def _by_nodes(self, three: Sequence[Entries]) -> list[Term]:
         """Of the balance, by the three nodes around each inner one."""
-        nv, m = self.structure.nv, np.arange(self.inner)
+        nv = self.structure.nv
+        return [Term(BALANCE, NODES, e.row, offset * nv + e.column, e.values, (nv, nv)) for offset, e in enumerate(three)]
+
+    def balance_by_nodes(self, result: Evaluation) -> list[Entries]:
+        """Derivatives of the balance of the inner nodes by the nodes before, at and after each."""
         assert result.minus is not None and result.zero is not None and result.plus is not None
-        row = m[None, :] * nv + result.rows[:, None]
-        three = enumerate((result.minus, result.zero, result.plus))
-        return [Term(BALANCE, NODES, row, (m + offset)[None, :] * nv + result.columns[:, None], values / self.h) for offset, values in three]
+        return [Entries(result.rows, result.columns, values / self.h) for values in (result.minus, result.zero, result.plus)]
 
     def _by_process(self, frames: Frames) -> list[Term]:
         """Of the balance, by the unmodelled forces."""
-        s, m, out = self.structure, np.arange(self.inner), []
+        s, out = self.structure, []
         for j, ((_, velocity), sd) in enumerate(zip(self.disturbed, self.process_sd(), strict=True)):
             dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-            out.append(Term(BALANCE, PROCESS, m[None, :] * s.nv + dofs[:, None], m * len(self.disturbed) + j, -sd * acts[:, 1:-1]))
+            out.append(Term(BALANCE, PROCESS, dofs, np.full(len(dofs), j), -sd * acts[:, 1:-1], (s.nv, len(self.disturbed))))
         return out
 
     def _by_constraints(self, numbers: Numbers, result: Evaluation) -> list[Term]:
         """Of the balance by multipliers, and of the constraint rows."""
-        assert result.acting is not None and result.gradient_rows is not None and result.gradient_columns is not None
-        nv, m, place = self.structure.nv, np.arange(self.inner), np.cumsum(self.active) - 1
-        keep = self.active[result.gradient_rows]
-        rows, columns, acting = place[result.gradient_rows[keep]], result.gradient_columns[keep], result.acting[keep]
+        nv = self.structure.nv
+        gradient, acting = self.kept_gradient(result)
+        terms = [Term(BALANCE, MULTIPLIERS, acting.column, acting.row, -acting.values[:, 1:-1], (nv, self.kept))]
+        if not len(self.ringing):
+            return [*terms, Term(CONSTRAINTS, NODES, gradient.row * self.K, gradient.column, gradient.values, (1, nv))]
         multiplied, ringing = self._softened(numbers.softness[0])
-        terms = [
-            Term(BALANCE, MULTIPLIERS, m[None, :] * nv + columns[:, None], m[None, :] * self.kept + rows[:, None], -acting[:, 1:-1]),
-            term(CONSTRAINTS, NODES, self._combination(numbers.softness) @ self.gradient_matrix(result)),
-            term(CONSTRAINTS, MULTIPLIERS, multiplied),
-        ]
-        return [*terms, term(CONSTRAINTS, RINGING, ringing)] if len(self.ringing) else terms
+        by_nodes = self._combination(numbers.softness) @ self.gradient_matrix(result)
+        return [*terms, term(CONSTRAINTS, NODES, by_nodes), term(CONSTRAINTS, MULTIPLIERS, multiplied), term(CONSTRAINTS, RINGING, ringing)]
+
+    def kept_gradient(self, result: Evaluation) -> tuple[Entries, Entries]:
+        """G of the kept rows at all nodes, and what their multipliers act through."""
+        assert result.acting is not None and result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        keep = self.active[result.gradient_rows]
+        places = (np.cumsum(self.active) - 1)[result.gradient_rows[keep]], result.gradient_columns[keep]
+        gradient = Entries(*places, result.gradient[keep])
+        return gradient, gradient if result.apart is None else Entries(*places, result.apart[keep])
 
     def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""

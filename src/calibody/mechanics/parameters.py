@@ -132,15 +132,10 @@ class _Columns:
 
     def _on_coordinate(self, c: int, force: np.ndarray) -> np.ndarray:
         """A force (K - 2) on a scalar coordinate, in the rows of the equations."""
-        if self.structure.coordinates == TREE:
-            out = np.zeros((self.structure.nv, self.nodes - 2))
-            out[self.plan.coordinate_dof[c]] = force
-            return out
-        parent, child = self.plan.coordinate_links[c]
-        wrench = np.zeros((6, self.structure.n + 1, self.nodes - 2))
-        wrench[:, child] = self.frames.acts[:, c, 1:-1] * force
-        wrench[:, parent] = -wrench[:, child]
-        return self._project(wrench)
+        out = np.zeros((self.structure.nv, self.nodes - 2))
+        dofs, acts = assembly.acting(self.plan, self.frames, int(self.plan.coordinate_dof[c]))
+        out[dofs] = acts[:, 1:-1] * force
+        return out
 
     def _on_ball(self, k: int, force: np.ndarray) -> np.ndarray:
         """A force (3, K - 2) on a ball coordinate in the child's axes, in the rows of the equations."""

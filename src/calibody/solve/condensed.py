@@ -239,6 +239,22 @@ class Refined(ABC):
         best *= self.scale[:, None]
         return best
 
+    def eliminate(self, lin: Linearisation | Chain, refined: np.ndarray | float = REFINED) -> tuple[AbstractFollowing, np.ndarray, np.ndarray]:
+        """How states and multipliers follow the parameters, and I_red and g_red, of the linearisation that it is the factor of."""
+        n, p = self.n, lin.Ct.shape[1]
+        seen = np.flatnonzero(lin.Ft.any(axis=0))  # most parameters enter the equations only
+        Ft = lin.Ft[:, seen]
+        right = np.zeros((n + len(lin.C), p + 1))
+        right[:n, seen], right[n:, :-1] = lin.Fx.T @ Ft, lin.Ct
+        right[:n, -1], right[n:, -1] = lin.Fx.T @ lin.F, lin.C
+        solved = self.solve(right, refined)
+        np.negative(solved, out=solved)
+        following = Following(solved)
+        information, gradient = right[:, :-1].T @ following.response, following.response.T @ right[:, -1]
+        information[np.ix_(seen, seen)] += Ft.T @ Ft
+        gradient[seen] += Ft.T @ lin.F
+        return following, 0.5 * (information + information.T), gradient
+
 
 class Factor(Refined):
     """K of a sparse linearisation.
@@ -248,7 +264,8 @@ class Factor(Refined):
     regularisation makes it quasi-definite.
     """
 
-    def __init__(self, lin: Linearisation, damping: np.ndarray | float = 0.0) -> None:
+    def __init__(self, lin: Linearisation, damping: np.ndarray | float = 0.0, columns: int | None = None) -> None:
+        """`columns`: of how many parameters; None: of those of the linearisation."""
         self.P, self.C = (lin.Fx.T @ lin.Fx).tocsr(), lin.Cx.tocsr()
         if np.any(damping):
             self.P = (self.P + sp.diags(np.broadcast_to(damping, (self.P.shape[0],)))).tocsr()
@@ -258,7 +275,7 @@ class Factor(Refined):
         values = pattern.values(self.P.data, self.C.data, self.scale)
         self.factor: _Band | _Sparse
         if pattern.half <= WIDEST:
-            self.factor = _Band(pattern, values, lin.Ct.shape[1] + 1)
+            self.factor = _Band(pattern, values, (lin.Ct.shape[1] if columns is None else columns) + 1)
             self.stable = self.factor.factored
             if self.stable:
                 return
@@ -494,6 +511,32 @@ class _Sparse:
         return np.column_stack([self.solver.solve(column) for column in b.T])
 
 
+class AbstractFollowing(ABC):
+    """How the states and multipliers of a run follow its parameters."""
+
+    @property
+    @abstractmethod
+    def response(self) -> np.ndarray:
+        """-K^-1 B: by each parameter."""
+
+    @abstractmethod
+    def step(self, d: np.ndarray) -> np.ndarray:
+        """-K^-1 (a + B d): their step with that of the parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Following(AbstractFollowing):
+    solved: np.ndarray
+    """-K^-1 [B, a]"""
+
+    @property
+    def response(self) -> np.ndarray:
+        return self.solved[:, :-1]
+
+    def step(self, d: np.ndarray) -> np.ndarray:
+        return self.solved[:, -1] + self.response @ d
+
+
 @dataclass(frozen=True, eq=False)
 class Eliminated:
     """One run, its states and multipliers eliminated."""
@@ -501,13 +544,15 @@ class Eliminated:
     columns: np.ndarray
     """Which parameters it depends on."""
     factor: Refined
-    response: np.ndarray
-    """-K^-1 B: how its states and multipliers follow these parameters."""
-    alone: np.ndarray
-    """-K^-1 a: their step at fixed parameters."""
+    following: AbstractFollowing
     information: np.ndarray
     """I_red of its data."""
     gradient: np.ndarray
+
+    @property
+    def response(self) -> np.ndarray:
+        """How its states and multipliers follow these parameters."""
+        return self.following.response
 
 
 @dataclass(frozen=True, eq=False)
@@ -574,7 +619,7 @@ def step(
     for e in found:
         gradient[e.columns] += e.gradient
     d, at_bound = bounded(information.plus(damping), gradient, lower - theta, upper - theta, scale)
-    z = [e.alone + e.response @ d[e.columns] for e in found]
+    z = [e.following.step(d[e.columns]) for e in found]
     sizes = [e.factor.n for e in found]
     together = _sorted(z, sizes)
     return Step(together[: sum(sizes)], together[sum(sizes) :], d, information, gradient, at_bound, tuple(found))
@@ -590,19 +635,7 @@ def _by_run(runs: Runs, states: np.ndarray | float) -> Sequence[np.ndarray | flo
 def eliminated(lin: Linearisation | Chain, columns: np.ndarray, states: np.ndarray | float = 0.0, refined: np.ndarray | float = REFINED) -> Eliminated:
     """The states of one run as functions of the parameters, and what its data then say about these."""
     factor = lin.factor(states)
-    n, p = factor.n, lin.Ct.shape[1]
-    seen = np.flatnonzero(lin.Ft.any(axis=0))  # most parameters enter the equations only
-    Ft = lin.Ft[:, seen]
-    right = np.zeros((n + len(lin.C), p + 1))
-    right[:n, seen], right[n:, :-1] = lin.Fx.T @ Ft, lin.Ct
-    right[:n, -1], right[n:, -1] = lin.Fx.T @ lin.F, lin.C
-    solved = factor.solve(right, refined)
-    np.negative(solved, out=solved)
-    response, alone = solved[:, :-1], solved[:, -1]
-    information, gradient = right[:, :-1].T @ response, response.T @ right[:, -1]
-    information[np.ix_(seen, seen)] += Ft.T @ Ft
-    gradient[seen] += Ft.T @ lin.F
-    return Eliminated(columns, factor, response, alone, 0.5 * (information + information.T), gradient)
+    return Eliminated(columns, factor, *factor.eliminate(lin, refined))
 
 
 def corrected(
