@@ -109,7 +109,7 @@ class Echo(AbstractEstimator):
     def foresee(self, model: cb.Model, recordings: Sequence[cb.Recording], unknowns: Mapping[str, Any]) -> Any:
         raise cb.CalibodyError("An echo foresees nothing.")
 
-    def check_force(self, model: cb.Model, channel: Any) -> None:
+    def refuse(self, model: cb.Model, recordings: Any, unknowns: Any) -> None:
         pass
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problems import four_bar, four_bar_start, rates
 
 import calibody as cb
 from calibody import experiment, formats
@@ -118,6 +119,36 @@ observe = { "joint.upper.angle" = "a" }
 def test_mistakes(swing: cb.Motion, initial: dict, sentence: str) -> None:
     with pytest.raises(cb.CalibodyError, match=sentence):
         cb.fit(double(), recorded(swing, ANGLES, 0, initial=initial), UNKNOWN, h=1e-2)
+
+
+@pytest.mark.parametrize("coordinates", ["tree", "free"])
+@pytest.mark.parametrize(
+    ("initial", "sentence"),
+    [
+        (
+            {"joint.ground0.angle": 0.0, "joint.ground1.angle": 0.1},
+            'The run "bars" has exact initial values that contradict one another: loop.close0 cannot close',
+        ),
+        ({"joint.ground0.rate": -1.0, "joint.ground1.rate": -1.2}, "rates tear loop.close0 apart; give fewer of them"),
+        ({"joint.ground0.angle": 0.0, "joint.ground1.angle": 0.0, "joint.top0.angle": 0.0}, None),
+        ({"joint.ground0.angle": 0.0, "joint.ground1.angle": {"value": 0.1, "sd": 0.2}}, None),
+    ],
+)
+def test_exact_values_that_tear_a_loop_apart(initial: dict, sentence: str | None, coordinates: str) -> None:
+    """Of a four-bar, which has one way to move. It ended with "no step lowers the cost any more"; values that agree, or have an sd, are fitted."""
+    bars, t = four_bar(damping=0.05), np.arange(0.0, 0.605, 0.02)
+    moved = cb.simulate(bars, 0.6, 0.002, rates(four_bar_start()))["joint.ground0.angle"][::10]
+    run = cb.Recording(
+        "bars", (cb.Observation("joint.ground0.angle", t, moved + 1e-3 * np.random.default_rng(0).normal(size=len(t)), sd=1e-3),), initial=initial
+    )
+    method = cb.Transcription(h=0.02, coordinates=coordinates)
+    if sentence is None:
+        assert cb.fit(bars, run, {"joint.ground0.damping": 0.1}, method=method).status == "converged"
+        return
+    with pytest.raises(cb.CalibodyError, match=sentence):
+        cb.fit(bars, run, {"joint.ground0.damping": 0.1}, method=method)
+    with pytest.raises(cb.CalibodyError, match=sentence):
+        method.refuse(bars, [run], {"joint.ground0.damping": 0.1})
 
 
 @pytest.mark.parametrize("initial", [{}, {"joint.hinge.angle": 0.0}])

@@ -135,3 +135,36 @@ def test_what_is_foreseen_of_all_ten_inertial_numbers(tmp_path: Path) -> None:
     said = [s.removeprefix("At the initial values: ") for s in levels(check(load(swing.write(tmp_path, text)), foresight=True), "warning")]
     hidden = ("mass", "moment.y", "origin.xx", "origin.zz", "origin.xy", "origin.xz", "origin.yz")
     assert said == [f"body.arm.{name} is not determined by the data." for name in hidden]
+
+
+REFUSED = {
+    "a joint in process_noise": ("h = 0.01", 'process_noise = { "joint.hinch" = 0.1 }'),
+    "an h that is too long": ("h = 0.01", "h = 2.0"),
+    "process noise on nothing": ("h = 0.01", 'process_noise = { "hinge.angle" = 0.1 }'),
+    "forces only": ('"joint.hinge.angle" = { column = "theta", sd = 0.004 }', '"actuator.motor.force" = { column = "theta", sd = 0.004 }'),
+    "accelerations only": ('"joint.hinge.angle" = { column = "theta", sd = 0.004 }', '"site.tip.acceleration" = { columns = ["theta", "u", "u"], sd = 0.004 }'),
+    "a force that nothing drives": ('drive = { "actuator.motor" = { column = "u" } }', "", '"joint.hinge.angle" =', '"joint.hinge.force" = { column = "u" }, "joint.hinge.angle" ='),
+    "a reaction in tree coordinates": ('"joint.hinge.angle" =', '"joint.hinge.reaction.force.x" = { column = "u" }, "joint.hinge.angle" ='),
+    "load friction in tree coordinates": ('"joint.hinge.damping"', '"joint.hinge.load_friction"', "h = 0.01", 'coordinates = "tree"'),
+    "a drive with an sd and a lag": ('{ column = "u" }', '{ column = "u", sd = 0.1 }', '"joint.hinge.damping"\nlower = 0.0', '"actuator.motor.time_constant"\ninitial = 0.01\nlower = 0.0'),
+    "shadow, h too long": ("h = 0.01", 'name = "shadow"\nh = 2.0'),
+    "shadow with an exact start": ("h = 0.01", 'name = "shadow"', "[[run]]\n", '[[run]]\ninitial = { "joint.hinge.angle" = 0.0 }\n'),
+    "shadow with forces": ("h = 0.01", 'name = "shadow"', '"joint.hinge.angle" =', '"joint.hinge.force" = { column = "u" }, "joint.hinge.angle" ='),
+    "shadow with accelerations": (
+        "h = 0.01", 'name = "shadow"', '"joint.hinge.angle" =', '"site.tip.acceleration" = { columns = ["u", "u", "u"] }, "joint.hinge.angle" =',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_check_refuses_what_fit_refuses(tmp_path: Path, run, what: str) -> None:
+    text, changes = swing.EXPERIMENT, list(REFUSED[what])
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = swing.write(tmp_path, text)
+    code, _, said = run("fit", path, "--quiet")
+    assert code == 2 and said.startswith("error: ")
+    code, out, found = run("check", path)
+    assert code == 2 and "can be fitted" not in out
+    assert found == said

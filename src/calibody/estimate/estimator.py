@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from calibody.estimate.identifiability import Identifiability
     from calibody.estimate.result import Result
     from calibody.estimate.unknowns import Unknown
-    from calibody.mechanics.channels import Channel
     from calibody.model import Model
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
@@ -44,8 +43,8 @@ class AbstractEstimator(ABC):
         """What the data will be able to tell, at the initial values and without a fit."""
 
     @abstractmethod
-    def check_force(self, model: Model, channel: Channel) -> None:
-        """A sentence if it cannot observe a force of the model."""
+    def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
+        """A sentence where `estimate` would give one instead of a result: its own way up to the first step, so that `calibody check` refuses what a fit refuses."""
 
 
 class OptionError(CalibodyError):

@@ -1,4 +1,4 @@
-"""What a fit will be able to tell, before it is made: the information of the data along the first motion, at the initial values.
+"""Before a fit is made: whether it would be refused, and what it will be able to tell, from the information of the data along the first motion at the initial values.
 
 The first motion comes from the observations alone, so this costs one linearisation. It does not satisfy the equations of motion yet; what is
 found is a forecast, good for saying which parameters do not show in the data at all.
@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from calibody.errors import told
+from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
 from calibody.estimate.identifiability import Identifiability
-from calibody.estimate.meshes import FRICTION_STAGES, Meshes
-from calibody.estimate.problem import Problem
+from calibody.estimate.meshes import FRICTION_STAGES, Meshes, prepared
 from calibody.estimate.reported import initial_theta
-from calibody.estimate.run import Run
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.mechanics.structure import Structure
@@ -30,6 +28,29 @@ COARSEST = 4.0
 """Sampling periods between nodes, at most; beyond that, runs are cut."""
 FEWEST = 60
 """Nodes of a run, at least."""
+TRIED = 5000
+"""Nodes of all runs together, at most, on which it is tried whether a fit can begin."""
+
+
+@told()
+def refuse(
+    model: Model,
+    runs: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    process_noise: noise.ProcessNoise,
+    coordinates: str,
+    h: float | None,
+) -> None:
+    """A sentence where a fit would give one: its own way up to the first step, on its own mesh; of long runs the first part."""
+    worker, h = prepared(model, runs, estimate, process_noise, coordinates, h)
+    try:
+        cut = shortened(worker.recordings, max(TRIED // len(runs), FEWEST) * h)
+    except CalibodyError:  # a channel that begins later
+        return
+    found, given, _ = noise.noises(cut, worker.noises[0].density)
+    worker, theta = Meshes(worker.structure, cut, worker.unknowns, found, given), initial_theta(worker.unknowns)
+    problem, x = worker.begin(worker.problem(h, found), theta)
+    problem.linearise(x, theta, parameters=False)
 
 
 @told()
@@ -47,13 +68,17 @@ def foresee(
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))
-    share = max(NODES // len(runs), FEWEST) * h
-    cut = [r if r.duration <= share else r.cut(end=r.start + share) for r in runs]
+    cut = shortened(runs, max(NODES // len(runs), FEWEST) * h)
     density, _ = noise.process_noise(model, process_noise, period)
     found, given, _ = noise.noises(cut, density)
     worker = Meshes(structure, cut, unknowns, found, given)
     theta = initial_theta(unknowns)
-    problem, x = worker.begin(Problem.of([Run.of(structure, r, h, n) for r, n in zip(cut, found, strict=True)], unknowns), theta)
+    problem, x = worker.begin(worker.problem(h, found), theta)
     problem = problem.sharpened(FRICTION_STAGES[-1] * worker.rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     return in_numbers(np.asarray(taken.information), unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)
+
+
+def shortened(runs: Sequence[Recording], longest: float) -> list[Recording]:
+    """The first part of each, no longer than so many seconds."""
+    return [r if r.duration <= longest else r.cut(end=r.start + longest) for r in runs]

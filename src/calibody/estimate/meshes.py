@@ -19,6 +19,7 @@ from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import SLOW, Bars, bars
 from calibody.estimate.beginning import best_start
 from calibody.estimate.identifiability import Determined
+from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.maximise import maximise
@@ -85,23 +86,10 @@ def transcribe(
 ) -> Result:
     """The recipe; arguments as in `fit`."""
     began = time.perf_counter()
-    if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
-        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
-    cleaned = [without(r) for r in recordings]
-    recordings = [r for r, _ in cleaned]
-    unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns, coordinates)
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
-    if not structure.nv:
-        raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
-    period = min(r.period for r in recordings)
-    density, auto = noise.process_noise(model, process_noise, period)
-    found_noise, given, hypers = noise.noises(recordings, density, auto)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report)
-    worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
-    base = first_step(recordings, found_noise) if h is None else h
+    worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report)
+    period = min(r.period for r in worker.recordings)
     levels: list[Level] = []
-    theta = theta_of(unknowns, start or {})
+    theta = theta_of(worker.unknowns, start or {})
     while True:
         level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
         levels.append(level)
@@ -115,6 +103,36 @@ def transcribe(
             worker.notes.append(_unsettled(levels))
             break
     return worker.result(levels, time.perf_counter() - began)
+
+
+def prepared(
+    model: Model,
+    recordings: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    process_noise: noise.ProcessNoise,
+    coordinates: str,
+    h: float | None,
+    robust: bool = False,
+    report: Callable[[Iteration], None] | None = None,
+) -> tuple[Meshes, float]:
+    """What solves on any mesh, and the step of the first one."""
+    if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
+        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
+    cleaned = [without(r) for r in recordings]
+    recordings = [r for r, _ in cleaned]
+    unknowns = entries(model, estimate, [r.name for r in recordings])
+    refuse_what_does_not_act(model, unknowns, coordinates)
+    for recording in recordings:
+        refuse_torn(model, recording, unknowns)
+    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    if not structure.nv:
+        raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
+    period = min(r.period for r in recordings)
+    density, auto = noise.process_noise(model, process_noise, period)
+    found_noise, given, hypers = noise.noises(recordings, density, auto)
+    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report)
+    worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
+    return worker, first_step(recordings, found_noise) if h is None else h
 
 
 @told()
@@ -223,7 +241,7 @@ class Meshes:
 
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
         noises = self.noises if coarse is None else [run.noise for run in coarse.problem.runs]
-        problem = Problem.of([Run.of(self.structure, r, h, n) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
+        problem = self.problem(h, noises)
         if coarse is None:
             problem, x = self.begin(problem, theta)
         else:
@@ -261,6 +279,10 @@ class Meshes:
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
         return Level(problem, solution, self.given)
+
+    def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
+        """On a mesh of about h."""
+        return Problem.of([Run.of(self.structure, r, h, n) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
 
     def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from calibody.errors import CalibodyError, nearest
+from calibody.errors import nearest
 from calibody.estimate.estimator import AbstractEstimator, OptionError, refuse_unless, refuse_unless_one_of
 from calibody.recording.recording import is_finite
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from calibody.estimate.estimator import Report, Unknowns
     from calibody.estimate.identifiability import Identifiability
     from calibody.estimate.result import Result
-    from calibody.mechanics.channels import Channel
     from calibody.model import Model
     from calibody.recording.recording import Recording
     from calibody.steppers.spook import Spook
@@ -64,8 +63,10 @@ class Shadow(AbstractEstimator):
 
         return foresee(model, recordings, unknowns)
 
-    def check_force(self, model: Model, channel: Channel) -> None:
-        raise CalibodyError(f'method = "shadow" does not observe forces yet ({channel.path}); use method = "transcription".')
+    def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
+        from calibody.estimate.shadow_fit import refuse
+
+        refuse(model, recordings, unknowns, kappa=self.kappa, h=self.h, formulation=self.formulation, stepper=self.stepper)
 
 
 def _engine(given: Any) -> Spook:

@@ -14,11 +14,12 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
+from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import independent
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
-from calibody.estimate.run import Run
+from calibody.estimate.run import Noise, Run
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import ShadowProblem, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
@@ -59,15 +60,52 @@ def shadow(
 ) -> Result:
     """Parameters and states for the engine `stepper` with the step `h`; `plain`: with the damping that the paper prints; see the class `Shadow` for the rest."""
     began = time.perf_counter()
+    worker, unknowns = _prepared(model, recordings, estimate, kappa, h, formulation, stepper, iterations, report, plain)
+    return worker.fit(recordings, unknowns, theta_of(unknowns, start or {}), began)
+
+
+@told()
+def refuse(
+    model: Model,
+    recordings: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    *,
+    kappa: float,
+    h: float,
+    formulation: str,
+    stepper: Spook | None,
+) -> None:
+    """A sentence where `shadow` would give one: its own way up to the first step; of long runs the first part."""
+    worker, unknowns = _prepared(model, recordings, estimate, kappa, h, formulation, stepper)
+    try:
+        cut = shortened(recordings, max(TRIED // len(recordings), FEWEST) * h)
+    except CalibodyError:  # a channel that begins later
+        return
+    theta = theta_of(unknowns, {})
+    problem = worker.problem(cut, unknowns, theta, noise.noises(cut, {})[0])
+    problem.values([begin(problem, r, theta) for r in range(len(cut))], theta)
+
+
+def _prepared(
+    model: Model,
+    recordings: Sequence[Recording],
+    estimate: Mapping[str, Unknown | float | None],
+    kappa: float,
+    h: float,
+    formulation: str,
+    stepper: Spook | None,
+    iterations: int = 20,
+    report: Callable[[Iteration], None] | None = None,
+    plain: bool = False,
+) -> tuple[_Worker, list[Entry]]:
+    """What fits recordings, and the unknowns."""
     if not 0.0 < h < min(r.duration for r in recordings) / 4:
         raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
     refuse_what_does_not_act(model, unknowns, FREE)
     structure = Structure.build(model, FREE)
-    theta = theta_of(unknowns, start or {})
-    worker = _Worker(structure, engine, kappa=float(kappa), h=float(h), lifted=LIFTED[formulation], iterations=iterations, report=report, plain=plain)
-    return worker.fit(recordings, unknowns, theta, began)
+    return _Worker(structure, engine, float(kappa), float(h), LIFTED[formulation], iterations, report, plain), list(unknowns)
 
 
 @dataclass(frozen=True)
@@ -85,12 +123,8 @@ class _Worker:
     @told()
     def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
         found, given, missing = noise.noises(recordings, {})
-        runs = [Steps.of(self.structure, r, self.h, n) for r, n in zip(recordings, found, strict=True)]
-        problem = ShadowProblem(runs, unknowns, self.kappa, self.engine, lifted=bool(self.lifted))
-        if self.lifted is None:
-            lifted = _stiffness(problem, theta) >= STIFF
-            problem = ShadowProblem(runs, unknowns, self.kappa, self.engine, lifted) if lifted else problem
-        x = [begin(problem, r, theta) for r in range(len(runs))]
+        problem = self.problem(recordings, unknowns, theta, found)
+        x = [begin(problem, r, theta) for r in range(len(recordings))]
         history: list[Iteration] = []
 
         def note(iteration: Iteration) -> None:
@@ -103,7 +137,7 @@ class _Worker:
             solution.status = _honest(problem, solution)
         errors = assess(problem, solution.x, solution.theta)
         notes = [f"The noise of {c} was not stated; it was estimated from the recording's fast changes." for c in (h.name for h in missing)]
-        notes += _unused(runs)
+        notes += _unused(problem.runs)
         seconds = time.perf_counter() - began
         return outcome(
             problem,
@@ -119,6 +153,13 @@ class _Worker:
             process_noise={},
             again=replace(self, lifted=problem.lifted, report=None)._again,
         )
+
+    def problem(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[Noise]) -> ShadowProblem:
+        """In the formulation that was asked for, or that suits the stiffness of the joints."""
+        runs = [Steps.of(self.structure, r, self.h, n) for r, n in zip(recordings, noises, strict=True)]
+        problem = ShadowProblem(runs, unknowns, self.kappa, self.engine, lifted=bool(self.lifted))
+        stiff = self.lifted is None and _stiffness(problem, theta) >= STIFF
+        return ShadowProblem(runs, unknowns, self.kappa, self.engine, lifted=True) if stiff else problem
 
     def _solve(self, problem: ShadowProblem, x: list[States], theta: np.ndarray, note: Callable[[Iteration], None]) -> Solution:
         held = np.array([e.group is not None for e in problem.entries], dtype=float)  # charts of bodies; others would creep where the data tell little

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from calibody.estimate.identifiability import Identifiability
     from calibody.estimate.noise import ProcessNoise
     from calibody.estimate.result import Result
-    from calibody.mechanics.channels import Channel
     from calibody.model import Model
     from calibody.recording.recording import Recording
 
@@ -71,11 +70,10 @@ class Transcription(AbstractEstimator):
 
         return foresee(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates)
 
-    def check_force(self, model: Model, channel: Channel) -> None:
-        from calibody.estimate import observe
-        from calibody.mechanics.structure import Structure
+    def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
+        from calibody.estimate.foresee import refuse
 
-        observe.multiplier(Structure.build(model, self.coordinates), channel)
+        refuse(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates, h=self.h)
 
 
 _EXPECTED_NOISE = '"none", "auto", a standard deviation in N or N m that is not negative, or one per joint, { "joint.NAME" = ... }'

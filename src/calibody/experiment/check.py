@@ -1,6 +1,6 @@
 """What can be said about an experiment before it is fitted: whether everything it names is there, and what looks wrong.
 
-Nothing stops at the first mistake: the model, every run, every channel and every unknown are tried on their own.
+Nothing stops at the first mistake: the model, every run, every channel and every unknown are tried on their own. What passes is given to the method, which goes its own way up to the first step of a fit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.unknowns import Entry, entries
 from calibody.experiment import plausible
 from calibody.experiment.spec import Experiment, RunSpec
@@ -60,8 +59,10 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
             for spec in experiment.recordings:
-                _channels(findings, model, spec, experiment.method)
+                _channels(findings, model, spec)
             unknowns = _unknowns(findings, model, experiment)
+        if model is not None and not any(f.level == ERROR for f in findings):
+            _attempt(findings, lambda: experiment.method.refuse(model, runs, experiment.estimate()))
         if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
             _foresee(findings, model, runs, experiment)
     unique = tuple(dict.fromkeys(findings))
@@ -97,13 +98,11 @@ def _same_data(findings: list[Finding], runs: list[Recording]) -> None:
         seen.setdefault(key, run.name)
 
 
-def _channels(findings: list[Finding], model: Model, spec: RunSpec, method: AbstractEstimator) -> None:
+def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
     from calibody.estimate import observe
 
     for path in spec.observed:
-        channel = _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
-        if channel is not None and observe.is_force(channel):
-            _attempt(findings, lambda channel=channel: method.check_force(model, channel))
+        _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
     for path in spec.initial:
         _attempt(findings, lambda path=path: observe.start_channel(model, path))
     for channel in spec.drive:

@@ -1,0 +1,57 @@
+"""Starts that are known exactly, of mechanisms with closed loops: no motion has values that tear a loop apart.
+
+A fit holds exact values as equations beside those of the loops. If they over-determine a loop and contradict it by more than rounding, no step lowers the cost, which says nothing about the cause; so it is
+said before the first one. Values that agree with one another are no mistake, and neither are too many of them with an sd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibody.errors import CalibodyError, SimulationError
+from calibody.estimate.unknowns import Entry
+from calibody.mechanics import host
+from calibody.mechanics.geometry import PLACES
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.model import Model
+from calibody.model.paths import resolve
+from calibody.recording.recording import Recording
+from calibody.steppers.start import stiffened, tree_start
+
+
+def refuse_torn(model: Model, recording: Recording, unknowns: Sequence[Entry]) -> None:
+    """A sentence if the exact start of a recording cannot be, whatever the unknowns."""
+    exact = {path: known.value for path, known in recording.initial.items() if known.sd is None}
+    if not model.loops or not exact or _geometry(model, unknowns):
+        return
+    tree = Structure.build(stiffened(model), TREE)
+    numbers = Numbers.of(tree)
+    try:
+        tree_start(tree, numbers, exact, "euclidean", 1.0)
+    except SimulationError as torn:
+        if not _overdetermined(tree, numbers, exact):  # it closes somewhere else than was looked for
+            return
+        raise CalibodyError(
+            f'The run "{recording.name}" has exact initial values that contradict one another: {str(torn)[:-1]}, or give them an sd, {{ value = ..., sd = ... }}.'
+        ) from None
+
+
+def _geometry(model: Model, unknowns: Sequence[Entry]) -> bool:
+    """Whether lengths or axes are unknown: then such values may be what tells them."""
+    places = [resolve(model, place.path) for entry in unknowns for place in entry.places if place.sensor is None]
+    return any(place.kind == "loop" or place.field in PLACES.get(place.kind, ()) for place in places)
+
+
+def _overdetermined(tree: Structure, numbers: Numbers, exact: dict[str, float]) -> bool:
+    """Whether the loops have fewer ways left than they have equations, positions or rates held."""
+    q, held = host.zero_coordinates(tree, numbers), {True: np.zeros(tree.nv, dtype=bool), False: np.zeros(tree.nv, dtype=bool)}
+    for path, value in exact.items():
+        joint, _, quantity = path.removeprefix("joint.").rpartition(".")
+        i = next(i for i, u in enumerate(tree.units) if u.joint is not None and u.joint.name == joint)
+        held[quantity == "rate"][tree.v_start[i]] = True
+        if quantity != "rate":
+            q[tree.q_start[i]] = value
+    G = host.configuration(tree, numbers, q).G
+    return any(np.linalg.matrix_rank(G[:, ~fixed]) < np.linalg.matrix_rank(G) for fixed in held.values())
