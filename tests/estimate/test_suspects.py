@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -19,13 +21,21 @@ def pendulum() -> cb.Model:
     return cb.Model("pendulum", bodies=[arm], joints=[hinge], actuators=[cb.Actuator("motor", "hinge")])
 
 
-def recorded(seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, spring: float = 0.0, offset: float = 0.0, lag: float = 0.0) -> cb.Recording:
+def recorded(
+    seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, spring: float = 0.0, offset: float = 0.0, lag: float = 0.0, stribeck: float = 0.0
+) -> cb.Recording:
     times = np.arange(0.0, 4.0, 0.01)
     drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
 
     def motion(t: float, y: np.ndarray) -> list[float]:
         command = np.interp(t - late, times, drive)
-        torque = (y[2] if lag else command) - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt) - DAMPING * y[1] - dry * np.tanh(y[1] / 1e-3) - spring * y[0]
+        torque = (
+            (y[2] if lag else command)
+            - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt)
+            - DAMPING * y[1]
+            - (dry + stribeck * np.exp(-((y[1] / 0.5) ** 2))) * np.tanh(y[1] / 1e-3)
+            - spring * y[0]
+        )
         return [y[1], torque / INERTIA, (command - y[2]) / lag if lag else 0.0]
 
     angle = solve_ivp(motion, (0.0, times[-1]), [0.3, 0.0, drive[0]], t_eval=times, rtol=1e-8, atol=1e-9, max_step=0.01, method="LSODA").y[0]
@@ -33,9 +43,9 @@ def recorded(seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, 
     return cb.Recording("run", (cb.Observation("joint.hinge.angle", times, noisy, SD),), (cb.Drive("actuator.motor", cb.Signal(times, drive, "linear")),))
 
 
-def fitted(recording: cb.Recording, process_noise: str = "none") -> cb.Result:
+def fitted(recording: cb.Recording, process_noise: str = "none", h: float | None = None) -> cb.Result:
     unknowns = {"body.arm.mass": cb.Unknown(1.5), "body.arm.inertia.yy": cb.Unknown(0.05), "joint.hinge.damping": cb.Unknown(0.1)}
-    return cb.fit(pendulum(), recording, unknowns, process_noise=process_noise)
+    return cb.fit(pendulum(), recording, unknowns, process_noise=process_noise, h=h)
 
 
 CASES = {
@@ -96,6 +106,95 @@ def test_a_lag_is_told_from_a_delay_by_the_fits_with_them() -> None:
     lag = result.parameters["actuator.motor.time_constant"]
     assert lag.sd is not None and abs(lag.value - 0.04) < 3.5 * lag.sd
     assert abs(result.parameters["body.arm.mass"].value - MASS) < 0.01 * MASS
+
+
+def seen(recording: cb.Recording, values: np.ndarray, sd: float = SD, **more) -> cb.Recording:
+    """The same drive with other readings of the angle."""
+    return replace(recording, observations=(cb.Observation("joint.hinge.angle", recording.observations[0].times, values, sd),), **more)
+
+
+@pytest.mark.parametrize("process_noise", ["none", "auto"])
+def test_noise_with_a_memory_is_named(process_noise: str) -> None:
+    """Also where unmodelled forces are found, whose residuals have a memory by themselves."""
+    clean, rng = recorded(1), np.random.default_rng(5)
+    noise = rng.standard_normal(len(clean.observations[0].times))
+    for k in range(1, len(noise)):
+        noise[k] = 0.8 * noise[k - 1] + 0.6 * noise[k]
+    quiet = clean.observations[0].values - SD * np.random.default_rng(1).standard_normal(len(noise))
+    result = fitted(seen(clean, quiet + SD * noise), process_noise, 0.01)
+    assert result.converged and result.lacks[0].path == "joint.hinge.angle.noise", [s.sentence for s in result.lacks]
+    assert "correlated over about" in result.lacks[0].sentence and "not filtered" in result.lacks[0].advice
+    white = fitted(clean, process_noise, 0.01)
+    assert white.converged and not white.lacks
+
+
+def test_counts_are_named_with_their_step() -> None:
+    clean = recorded(1)
+    quiet = clean.observations[0].values - SD * np.random.default_rng(1).standard_normal(len(clean.observations[0].times))
+    step = 2 * np.pi / 2048
+    counted = seen(clean, np.round(quiet / step) * step, 1e-4)
+    result = fitted(counted)
+    first = result.lacks[0]
+    assert first.path == "joint.hinge.angle.resolution" and first.value == pytest.approx(step, rel=1e-6)
+    assert f"State resolution = {step:.6g}" in first.advice
+    told = replace(counted, observations=(replace(counted.observations[0], resolution=step),))
+    assert not any(s.path.endswith("resolution") for s in fitted(told).lacks)
+    fine = replace(counted, observations=(replace(counted.observations[0], sd=SD),))  # its noise is as large as the step: nothing to gain
+    assert not any(s.path.endswith("resolution") for s in fitted(fine).lacks)
+
+
+def test_outliers_are_seen_although_the_noise_was_found_with_them() -> None:
+    clean = recorded(1)
+    values = clean.observations[0].values.copy()
+    hit = [40, 130, 131, 300]
+    values[hit] += 20 * SD
+    result = fitted(seen(clean, values), "auto", 0.01)
+    assert result.converged and result.fit[0].sd > 1.5 * SD
+    times = clean.observations[0].times
+    assert {o.time for o in result.outliers} == {float(times[k]) for k in hit}
+
+
+def test_a_wrong_start_that_was_taken_as_known_is_named() -> None:
+    wrong = replace(recorded(1), initial={"joint.hinge.angle": 0.33, "joint.hinge.rate": 0.0})
+    result = fitted(wrong)
+    first = result.lacks[0]
+    assert first.path == "initial.joint.hinge.angle[run]" and abs(first.value - 0.3) < 4 * (first.sd or 0.0), [s.sentence for s in result.lacks]
+    assert 'initial value of joint.hinge.angle of the run "run"' in first.advice
+    right = fitted(replace(wrong, initial={"joint.hinge.angle": 0.3, "joint.hinge.rate": 0.0}))
+    assert not right.lacks
+    unsure = fitted(replace(wrong, initial={"joint.hinge.angle": {"value": 0.33, "sd": 1e-3}}))
+    assert unsure.lacks[0].path == "initial.joint.hinge.angle[run]"
+
+
+def test_friction_that_falls_with_the_rate_is_named() -> None:
+    """At a rate that nobody has told: the model's own is five times too slow."""
+    unknowns = {"body.arm.mass": 1.5, "body.arm.inertia.yy": 0.05, "joint.hinge.damping": 0.1, "joint.hinge.friction": 0.05}
+    result = cb.fit(pendulum(), recorded(1, dry=0.03, stribeck=0.15), unknowns)
+    assert result.converged
+    first = result.lacks[0]
+    assert first.path == "joint.hinge.stribeck" and "stribeck_rate to about" in first.advice, [s.sentence for s in result.lacks]
+
+
+@pytest.mark.parametrize(("between", "path"), [({"stiff": 200.0}, "joint.hinge.windup"), ({"gap": 0.015}, "joint.hinge.backlash")])
+def test_what_is_between_motor_and_joint_is_named(between: dict[str, float], path: str) -> None:
+    """The encoder on the motor's shaft, a spring or a gap behind it."""
+    rotor, gap, stiff = 0.005, between.get("gap", 0.0), between.get("stiff", 2000.0)
+    times = np.arange(0.0, 4.0, 0.01)
+    drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
+
+    def motion(t: float, y: np.ndarray) -> list[float]:
+        ahead = y[2] - y[0]
+        through = stiff * np.sign(ahead) * max(abs(ahead) - 0.5 * gap, 0.0) + 0.1 * (y[3] - y[1]) * (abs(ahead) > 0.5 * gap)
+        arm = (through - MASS * GRAVITY * LENGTH * np.sin(y[0]) - DAMPING * y[1]) / INERTIA
+        return [y[1], arm, y[3], (np.interp(t, times, drive) - through) / rotor]
+
+    shaft = solve_ivp(motion, (0.0, times[-1]), [0.3, 0.0, 0.3, 0.0], t_eval=times, rtol=1e-7, atol=1e-9, max_step=2e-3, method="LSODA").y[2]
+    known = pendulum().replace({"joint.hinge.armature": rotor})
+    read = cb.Observation("joint.hinge.angle", times, shaft + SD * np.random.default_rng(3).standard_normal(len(times)), SD)
+    run = cb.Recording("run", (read,), (cb.Drive("actuator.motor", cb.Signal(times, drive, "linear")),))
+    result = cb.fit(known, run, {"body.arm.mass": 1.5, "body.arm.inertia.yy": 0.05, "joint.hinge.damping": 0.1})
+    assert result.converged and result.lacks[0].path == path, [s.sentence for s in result.lacks]
+    assert result.lacks[0].value == pytest.approx(gap or 1.0 / stiff, rel=0.25) and "motor" in result.lacks[0].sentence
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert "smaller than the stated noise" in residual(rms_over_sd=0.5).sentence
 
     lack = {"path": "joint.hinge.friction", "words": "dry friction of joint.hinge", "held": 0.0, "value": 0.04, "sd": 0.001, "unit": "N m", "chi2": 1139.0,
-            "probability": 1e-200, "shifts": {"joint.hinge.damping": -39.0}, "alike": []}  # fmt: skip
+            "gain": 1139.0, "probability": 1e-200, "shifts": {"joint.hinge.damping": -39.0}, "alike": [], "remedy": ""}  # fmt: skip
     wrong = verdict(changed(folder, lacks=[lack]))
     assert wrong.level == BAD and not wrong.trusted and wrong.headline.startswith("Not calibrated yet: something is missing")
     assert wrong.headline.endswith("First suspect: dry friction of joint.hinge.")
@@ -95,13 +95,17 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert "Add joint.hinge.friction to the unknowns" in item.sentence
     harmless = verdict(changed(folder, lacks=[lack | {"shifts": {"joint.hinge.damping": 0.2}}]))
     assert harmless.level == MIND
+    noisy = lack | {"path": "joint.hinge.angle.noise", "words": "noise that is correlated", "sd": None, "shifts": {}, "remedy": "Do not filter."}
+    coloured = {i.question: i for i in verdict(changed(folder, lacks=[noisy])).items}
+    assert coloured["What does the model lack?"].sentence == "Noise that is correlated (chi2 1139). Do not filter."
+    assert coloured["Do the residuals look like noise?"].sentence.startswith("Not quite: those of joint.hinge.angle have a memory")
 
     split = verdict(changed(folder, runs_agree={"agree": False, "chi2": 90.0, "dof": 2, "probability": 1e-9}))
     assert any(i.sentence.startswith("No (chi² between them 90 for 2 degrees of freedom)") for i in split.items)
     far = {"swing": {"incomplete": None, "channels": {"joint.hinge.angle": {"rms": 1.0, "rms_of_signal": 1.0}}}}
     assert any(i.level == MIND and "up to 100 % of the motion" in i.sentence for i in verdict(changed(folder, predictions=far)).items)
     outlier = [{"run": "swing", "channel": "joint.hinge.angle", "time": 1.5, "deviation": -8.0}]
-    assert any("1 sample is more than five standard deviations off" in i.sentence for i in verdict(changed(folder, outliers=outlier)).items)
+    assert any("1 sample is more than six standard deviations off" in i.sentence for i in verdict(changed(folder, outliers=outlier)).items)
 
 
 @pytest.mark.parametrize(

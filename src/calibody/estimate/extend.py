@@ -41,8 +41,8 @@ def extended(
     """A fit with what it lacked."""
     known: dict[str, Unknown | float | None] = dict(unknowns)
     added: list[str] = []
-    while result.lacks and len(added) < MOST:
-        rivals = [s for s in result.lacks if s.chi2 >= NEARLY * result.lacks[0].chi2][:RIVALS]
+    while (wanted := [s for s in result.lacks if not s.remedy]) and len(added) < MOST:
+        rivals = [s for s in wanted if s.gain >= NEARLY * wanted[0].gain][:RIVALS]
         start = {name: e.value for name, e in result.parameters.items()}
         trials = []
         for s in rivals:  # its size is now known, and with it the scale of its changes

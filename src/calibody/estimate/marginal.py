@@ -132,18 +132,19 @@ def _log_determinant(problem: Problem, x: Sequence[States], theta: np.ndarray) -
 
 
 def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step, which: Sequence[int] | None = None) -> np.ndarray:
-    """d volume/d theta, the states following the parameters; `taken` is a step at this point. Zero for those not among `which`."""
+    """d volume/d theta, the states following the parameters; `taken` is a step at this point. Zero for those not among `which`. Columns of the step beyond theta move the
+    states alone."""
     sd = np.sqrt(1.0 / np.maximum(taken.information.diagonal(), 1e-300))
-    steps = np.minimum(0.3 * sd, 1e-2 * problem.scale)
-    wanted = np.ones(len(theta), dtype=bool) if which is None else np.isin(np.arange(len(theta)), which)
+    steps = np.minimum(0.3 * sd, 1e-2 * np.append(problem.scale, np.full(len(sd) - len(theta), np.inf)))
+    wanted = np.ones(len(sd), dtype=bool) if which is None else np.isin(np.arange(len(sd)), which)
 
     def of_run(r: int) -> np.ndarray:
-        out, run, found = np.zeros(len(theta)), problem.runs[r], taken.runs[r]
+        out, run, found = np.zeros(len(sd)), problem.runs[r], taken.runs[r]
         for k, response in zip(found.columns, found.response[: found.factor.n].T, strict=True):
             ends = []
             for sign in (steps[k], -steps[k]) if wanted[k] else ():
                 moved = theta.copy()
-                moved[k] += sign
+                moved[k : k + 1] += sign
                 ends.append(_volume(problem, r, run.move(x[r], sign * response), moved))
             out[k] = (ends[0] - ends[1]) / (2.0 * steps[k]) if wanted[k] else 0.0
         return out

@@ -71,7 +71,7 @@ def outcome(
         noise_given=given,
         process_noise=process_noise,
         runs_agree=found.agreement,
-        outliers=_outliers(channels),
+        outliers=_outliers(channels, recordings),
         lacks=tuple(lacks),
         mesh=mesh,
         iterations=len(history),
@@ -121,10 +121,12 @@ def _warnings(problem: Observed, found: Uncertainty, given: bool, converged: boo
     return notes + [f"{e.name} ended at its bound and has no error bar." for e, b in zip(problem.entries, found.at_bound, strict=True) if b]
 
 
-def _outliers(channels: Sequence[ChannelFit]) -> tuple[Outlier, ...]:
-    """Samples that miss the fit by more than five times the channel's noise (as stated, or as the bulk of the residuals shows if that is more)."""
+def _outliers(channels: Sequence[ChannelFit], recordings: Sequence[Recording]) -> tuple[Outlier, ...]:
+    """Samples that miss the fit by more than six times the channel's noise: as the bulk of the residuals shows it, or as stated if that is more. An sd that was found is no measure: outliers are in it."""
+    stated = {(r.name, o.channel): o.noise[0] for r in recordings for o in r.observations}
     out = []
     for c in channels:
-        size = robust.noise_size(c.deviation, 1.0)
-        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.deviation[k] / size)) for k in np.flatnonzero(np.abs(c.deviation) > 5.0 * size)]
+        size = robust.noise_size(c.deviation, (stated.get((c.run, c.channel)) or 0.0) / c.sd)
+        far = np.flatnonzero(np.abs(c.deviation) > robust.FAR * size) if size > 0.0 else ()
+        out += [Outlier(c.run, c.channel, float(c.times[k]), float(c.deviation[k] / size)) for k in far]
     return tuple(out)

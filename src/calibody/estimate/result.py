@@ -114,16 +114,26 @@ class Suspect:
     held: float
     value: float
     """One-step estimate."""
-    sd: float
+    sd: float | None
+    """None for what is no number of the model: noise that is not as it was taken to be."""
     unit: str
     chi2: float
-    """Of one degree of freedom."""
+    """Of one degree of freedom, by the scatter that the residuals show."""
+    gain: float
+    """Twice the logarithmic likelihood that it gains, the noise as it was taken to be: what suspects are compared by."""
     probability: float
     """Of such a chi2 among all suspects, if the model lacked nothing."""
     shifts: dict[str, float]
     """By how many of their standard deviations the estimates would move."""
     alike: tuple[str, ...] = ()
     """Paths of other suspects that explain the data nearly as well."""
+    remedy: str = ""
+    """What to do about it; empty where that is to estimate it."""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.remedy or f"Add {self.path} to the unknowns, or fit with --extend."
 
     @property
     def largest_shift(self) -> tuple[str, float]:
@@ -133,6 +143,8 @@ class Suspect:
     @property
     def sentence(self) -> str:
         """What is missing, how much of it, and what that does to the estimates."""
+        if self.sd is None:
+            return f"{self.words} (chi2 {self.chi2:.0f})."
         name, shift = self.largest_shift
         moves = f"; with it {name} would move by {abs(shift):.2g} of its standard deviations" if abs(shift) >= 0.1 else "; it would move no estimate"
         others = f" (these data cannot tell it from {' and '.join(self.alike[:3])})" if self.alike else ""

@@ -16,6 +16,8 @@ from calibody.solve.gauss_newton import Solution
 
 TUNING = 2.385
 REWEIGHTINGS = 10
+FAR = 6.0
+"""Times the noise of its channel from which a sample is an outlier: normal noise is that far off once in 5e8 samples."""
 
 
 def noise_size(residual: np.ndarray, sd: float) -> float:

@@ -5,6 +5,9 @@ the estimated parameters cannot take up of it is that of `t = T - T_theta b`, `b
 
     score s = t'F,     information i = t't,     one-step estimate -s/i,     shift of the parameters  b s/i,     chi2 = s^2/var(s)
 
+With process noise the missing term has been taken for force noise, whose size is in the units of F: s^2/i then cannot exceed the number n of effective forces, however large what is missing. chi2 is
+therefore twice the gain of the logarithmic likelihood, the forces' size found anew (`_unmixed`); for n of them it is that over 1 + 1.5/n which is chi-square (Bartlett's correction).
+
 var(s) = i for white residuals of the stated size. Real ones are neither: `long_run` estimates it from the sums `u_k` of `t_i e_i` over the residuals near node k
 (e the residuals after the one-step estimate: what the number explains does not count as scatter). The larger of both is used. Smoothed residuals of
 channels and of process noise are correlated with one another; their sums per node are not, which is why they are summed first.
@@ -13,15 +16,19 @@ channels and of process noise are correlated with one another; their sums per no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from calibody.estimate.layout import PROCESS
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.uncertainty import autocorrelation, flat_top
 from calibody.solve.arrow import own_parameters
 from calibody.solve.condensed import Runs, Step
 
+FEW, LEAST = 3.0, 0.05
+"""Effective forces from which their size is known at all, and the least share of their squares that is taken to be left: a suspect is not credited with a force that vanishes."""
 NOTHING_NEW = 1e-6
 """Share of its information that a number must keep beside the estimated ones to count as something else."""
 
@@ -54,76 +61,134 @@ class Pull:
     change: float
     """One-step estimate of how far it is from where it was held."""
     sd: float
+    gain: float
+    """Twice that of the logarithmic likelihood, if the residuals are white and of their size: what suspects are compared by."""
     chi2: float
+    """The same by the scatter that the residuals show: how certain it is."""
     shift: np.ndarray
     """How the parameters would move with it."""
 
 
-def pulls(problem: Problem, lin: Runs, taken: Step, parameters: int, free: np.ndarray, volume: np.ndarray | float = 0.0) -> list[Pull | None]:
-    """Of every column after the first `parameters` ones; None where it is nothing new beside them.
+class Scores:
+    """Residuals and their responses at a solution, without what the parameters that may move take up; those of a single run first, run by run.
 
-    `free` marks the parameters that may move; `volume` is the slope of the likelihood's volume with respect to all columns (process noise). The own
-    parameters of a run are taken up first, run by run.
+    `free` marks the columns of `lin` that may move, `asked` those that were held and are asked about.
     """
-    slope = np.broadcast_to(np.asarray(volume, dtype=float), (lin.parameters,))
-    movable = np.append(free, np.zeros(lin.parameters - parameters, dtype=bool))
-    alone = own_parameters(lin.parameters, lin.columns, lin.loose_theta)
-    common, suspects = np.flatnonzero(movable & ~alone), np.arange(parameters, lin.parameters)
-    reduced = [_reduced(problem, lin, taken, r, alone & movable, common, suspects) for r in range(len(lin.parts))]
-    among = lin.loose_theta[:, np.concatenate([common, suspects])].toarray()
-    T, F = np.concatenate([among, *(x.T for x in reduced)]), np.concatenate([lin.loose, *(x.F for x in reduced)])
-    nodes = np.concatenate([np.full(len(among), -1), *(x.nodes for x in reduced)])
-    theta = T[:, : len(common)]
-    own = np.linalg.norm(theta, axis=0)
-    basis, kept = _orthonormal(theta / np.where(own > 0.0, own, 1.0))
-    out: list[Pull | None] = []
-    for c in range(len(suspects)):
-        whole, total = T[:, len(common) + c], sum(x.size[c] for x in reduced)
-        t = whole - basis @ (basis.T @ whole)
+
+    def __init__(self, problem: Problem, lin: Runs, taken: Step, free: np.ndarray, asked: np.ndarray) -> None:
+        self.problem, self.lin, self.taken, self.asked = problem, lin, taken, asked
+        alone = own_parameters(lin.parameters, lin.columns, lin.loose_theta)
+        self.common = np.flatnonzero(free & ~alone)
+        self.reduced = [_reduced(problem, lin, taken, r, alone & free, self.common, asked) for r in range(len(lin.parts))]
+        among = lin.loose_theta[:, np.concatenate([self.common, asked])].toarray()
+        self.T, self.F = np.concatenate([among, *(x.T for x in self.reduced)]), np.concatenate([lin.loose, *(x.F for x in self.reduced)])
+        self.nodes = np.concatenate([np.full(len(among), -1), *(x.nodes for x in self.reduced)])
+        self.first = np.cumsum([len(among), *(len(x.F) for x in self.reduced)])[:-1]
+        """Where the residuals of every run begin."""
+        theta = self.T[:, : len(self.common)]
+        self.own = np.linalg.norm(theta, axis=0)
+        self.basis, self.kept = _orthonormal(theta / np.where(self.own > 0.0, self.own, 1.0))
+
+    def pulls(self, volume: np.ndarray | float = 0.0) -> list[Pull | None]:
+        """Of every number asked about; None where it is nothing new beside the parameters. `volume` is the slope of the likelihood's volume with respect to all columns
+        (process noise)."""
+        slope = np.broadcast_to(np.asarray(volume, dtype=float), (self.lin.parameters,))
+        return [self._pull(c, slope) for c in range(len(self.asked))]
+
+    def _pull(self, c: int, slope: np.ndarray) -> Pull | None:
+        whole, total = self.T[:, len(self.common) + c], sum(x.size[c] for x in self.reduced)
+        t = self._taken_out(whole)
         i = float(t @ t)
         if total == 0.0 or i < NOTHING_NEW * total:
-            out.append(None)
-            continue
-        b = np.zeros(parameters)
-        b[common] = (kept @ (basis.T @ whole)) / np.where(own > 0.0, own, 1.0)
-        for x in reduced:
-            b[x.own] = x.taken_up[:, len(common) + c] - x.taken_up[:, : len(common)] @ b[common]
-        s = float(t @ F) + float(slope[suspects[c]] - slope[:parameters] @ b)
-        u = np.bincount(nodes[nodes >= 0], (t * (F - t * (s / i)))[nodes >= 0])
+            return None
+        b = np.zeros(self.lin.parameters)
+        b[self.common] = (self.kept @ (self.basis.T @ whole)) / np.where(self.own > 0.0, self.own, 1.0)
+        for x in self.reduced:
+            b[x.own] = x.taken_up[:, len(self.common) + c] - x.taken_up[:, : len(self.common)] @ b[self.common]
+        s = float(t @ self.F) + float(slope[self.asked[c]] - slope @ b)
+        u = np.bincount(self.nodes[self.nodes >= 0], (t * (self.F - t * (s / i)))[self.nodes >= 0])
         variance = max(i, long_run(u - u.mean()))
-        out.append(Pull(-s / i, float(np.sqrt(variance)) / i, s**2 / variance, b * (s / i)))
-    return out
+        gain = s**2 / i + self._unmixed(self.F - t * (s / i))
+        return Pull(-s / i, float(np.sqrt(variance)) / i, gain, gain * (i / variance), b * (s / i))
+
+    def _unmixed(self, after: np.ndarray) -> float:
+        """What the likelihood gains besides because unmodelled forces are then smaller: n of them in effect, their squares Q afterwards, `2 dlogL = Q - n - n log(Q/n)`."""
+        gain = 0.0
+        for rows in self.forces:
+            n, Q = float(self.F[rows] @ self.F[rows]), float(after[rows] @ after[rows])
+            if FEW < n and Q < n:
+                Q = max(Q, LEAST * n)
+                gain += (Q - n - n * np.log(Q / n)) / (1.0 + 1.5 / n)
+        return float(gain)
+
+    @cached_property
+    def forces(self) -> list[np.ndarray]:
+        """The residuals that are unmodelled forces, joint by joint."""
+        found: dict[str, list[np.ndarray]] = {}
+        for run, first in zip(self.problem.runs, self.first, strict=True):
+            at = first + run.samples
+            for block in run.layout.held:
+                if block.name == PROCESS:
+                    for k, (joint, _) in enumerate(run.disturbed):
+                        found.setdefault(joint, []).append(at + np.arange(len(block.when)) * block.width + k)
+                at += block.size
+        return [np.concatenate(rows) for rows in found.values()]
+
+    def _taken_out(self, rows: np.ndarray) -> np.ndarray:
+        """What the parameters that may move do not explain."""
+        return rows - self.basis @ (self.basis.T @ rows)
+
+    def left(self, c: int, change: float) -> np.ndarray:
+        """The residuals after a change of number c, the parameters following."""
+        return self.F + self._taken_out(self.T[:, len(self.common) + c]) * change
+
+    def simulated(self, draws: int, rng: np.random.Generator, runs: int) -> np.ndarray:
+        """(residuals of the first `runs`, draws): what is left of white noise of unit size in all of them after motion and parameters have followed it: how residuals of a fit look
+        where nothing is missing. Smoothing leaves them correlated, the more the more the motion is free."""
+        last = self.first[runs] if len(self.first) > runs else len(self.F)
+        noise = rng.standard_normal((int(last), draws))
+        for first, part, e, x in list(zip(self.first, self.lin.parts, self.taken.runs, self.reduced, strict=True))[:runs]:
+            mine, n = noise[first : first + len(part.F)], e.factor.n
+            right = np.concatenate([part.Fx.T @ mine, np.zeros((len(part.C), draws))])
+            noise[first : first + len(part.F)] = mine - part.Fx @ e.factor.solve(right)[:n]
+            rows = slice(first, first + len(x.F))
+            noise[rows] -= x.basis @ (x.basis.T @ noise[rows])
+        return noise - self.basis[:last] @ (self.basis[:last].T @ noise)
 
 
 @dataclass(frozen=True)
 class _Reduced:
-    """How the residuals of a run follow common parameters and suspects, beside its own parameters."""
+    """How the residuals of a run follow common parameters and numbers asked about, beside its own parameters."""
 
     T: np.ndarray
     F: np.ndarray
     nodes: np.ndarray
     """Counted through all runs; -1 for priors of its own parameters."""
     own: np.ndarray
+    basis: np.ndarray
+    """Of what these do to the residuals."""
     taken_up: np.ndarray
     """(own parameters, columns): what these take up."""
     size: np.ndarray
-    """Of every suspect: its information before anything is taken up."""
+    """Of every number asked about: its information before anything is taken up."""
 
 
-def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray, common: np.ndarray, suspects: np.ndarray) -> _Reduced:
+def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray, common: np.ndarray, asked: np.ndarray) -> _Reduced:
     part, e, columns = lin.parts[r], taken.runs[r], lin.columns[r]
     T = part.Ft + part.Fx @ e.response[: e.factor.n]
     at = columns[alone[columns]]
     held = lin.loose_theta[:, at]
     prior = np.flatnonzero(np.diff(held.indptr))
     mine = np.concatenate([T[:, alone[columns]], held[prior].toarray()])
-    rest = np.concatenate([T[:, np.searchsorted(columns, np.concatenate([common, suspects]))], np.zeros((len(prior), len(common) + len(suspects)))])
+    rest = np.zeros((len(mine), len(common) + len(asked)))
+    here, place = np.nonzero(np.concatenate([common, asked])[:, None] == columns[None, :])
+    rest[: len(T), here] = T[:, place]
     own = np.linalg.norm(mine, axis=0)
     basis, kept = _orthonormal(mine / np.where(own > 0.0, own, 1.0))
     taken_up = (kept @ (basis.T @ rest)) / np.where(own > 0.0, own, 1.0)[:, None]
     size = (rest[:, len(common) :] ** 2).sum(axis=0)
     nodes = np.append(nodes_of_rows(problem.runs[r]) + sum(run.K for run in problem.runs[:r]), np.full(len(prior), -1))
-    return _Reduced(rest - basis @ (basis.T @ rest), np.append(part.F, lin.loose[prior]), nodes, at, taken_up, size)
+    return _Reduced(rest - basis @ (basis.T @ rest), np.append(part.F, lin.loose[prior]), nodes, at, basis, taken_up, size)
 
 
 def _orthonormal(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
