@@ -152,8 +152,9 @@ def test_gentle_double_with_process_noise(shared: Path, guess: float) -> None:
     model, recording, truth = race(shared, "gentle_double")
     result = cb.fit(model, recording.cut(end=5.0), {path: cb.Unknown(guess * value) for path, value in truth.items()}, process_noise="auto", h=0.01)
     assert result.converged and result.iterations <= 40
-    values = [i.cost for i in result.history]
-    assert all(after <= before + 1e-3 for before, after in pairwise(values))
+    first = max(k for k, i in enumerate(result.history) if i.number == 1)  # before it: the attempt without unmodelled forces, whose mesh is too coarse
+    values = [i.cost for i in result.history[first:]]
+    assert len(values) > 3 and all(after <= before + 1e-3 for before, after in pairwise(values))
     for path, value in truth.items():
         e = result.parameters[path]
         assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd, path

@@ -1,4 +1,4 @@
-"""Error bars of a fit with unmodelled forces, and whether those forces are the white noise they were taken to be.
+"""Error bars of a fit with unmodelled forces; whether those are the white noise they were taken to be is tested too (`slow.py`).
 
 **Curvature.** Gauss-Newton's `T'T` counts noise in accelerations as information and takes the noise sizes as known: on a real cart it is 13 times the curvature of L along "everything heavier". The covariance
 is therefore that of the Hessian of L over parameters and noise sizes, from differences of the gradient (`Likelihood.curvature`), noise sizes eliminated.
@@ -6,9 +6,6 @@ is therefore that of the Hessian of L over parameters and noise sizes, from diff
 **Correlation.** The score of node k, `s_k`, adds up `T_i F_i` of the residuals near it (of a noise size `-F_i^2`); all scores together are minus the slope of the volume, which is shared out evenly. Node k moves the
 estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.long_run`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
 channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first. The largest of the three bars is taken.
-
-**Slow forces.** Forces `cos(pi m (k + 1/2)/M)`, m = 0 .. 19, on a joint are 20 more parameters, at zero. With Tc their response and F the residuals, both without what T of the parameters explains, `Tc'F` has the
-covariance `Tc'Tc` if the forces are white, smoothing or not, and its square in these units is chi-square. (Ljung-Box on smoothed forces always rejects.) Neither bar sees a bias: where this test fails, something slow is missing.
 """
 
 from __future__ import annotations
@@ -16,33 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc
 
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
 from calibody.estimate.marginal import FEW
 from calibody.estimate.scores import long_run, nodes_of_rows
-from calibody.mechanics import assembly
-from calibody.mechanics.plan import plan_of
+from calibody.estimate.slow import Slow, slow_forces
 from calibody.solve.threads import one_thread
 
-MODES = 20
-SLOW = 1e-3
-"""Probability below which the force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
 MOST = 24
 """Parameters and noise sizes up to which the Hessian of L is differenced: its cost grows with their square."""
 LEAST = 1e-4
 """Smallest eigenvalue of the scaled Hessian over its largest from which it is taken; below, the differences decide."""
-KNOWN = 1e-2
-"""Share of the largest information below which a mode counts as none (what the parameters do themselves)."""
-
-
-@dataclass(frozen=True)
-class Slow:
-    """The test of one joint's force: chi-square, degrees of freedom and its probability if the force is white."""
-
-    probability: float
-    chi2: float
-    dof: int
 
 
 @dataclass(frozen=True)
@@ -108,37 +89,4 @@ def _nodes(function: Likelihood, count: int) -> np.ndarray:
 
 def _slow(function: Likelihood, spot: Spot, here: Derivatives, free: np.ndarray) -> dict[str, Slow]:
     """The test of every disturbed joint, all runs together."""
-    theta = here.T[:, : function.p][:, free]
-    Q, _ = np.linalg.qr(theta / np.maximum(np.linalg.norm(theta, axis=0), 1e-300)) if theta.shape[1] else (theta, None)
-    out = {}
-    for joint in spot.problem.runs[0].noise.density:
-        columns = _waves(spot, joint)
-        response = -here.taken.factor.solve(np.vstack([np.zeros((here.lin.Fx.shape[1], columns.shape[1])), columns]))
-        T = here.lin.Fx @ response[: here.taken.factor.n]
-        T = T - Q @ (Q.T @ T)
-        mu, V = np.linalg.eigh(T.T @ T)
-        good = mu > KNOWN * max(float(mu.max(initial=0.0)), 1e-300)
-        chi2, dof = float((((V.T @ (T.T @ here.lin.F))[good]) ** 2 / mu[good]).sum()), int(good.sum())
-        out[joint] = Slow(float(chdtrc(dof, chi2)) if dof else 1.0, chi2, dof)
-    return out
-
-
-def _waves(spot: Spot, joint: str) -> np.ndarray:
-    """(equations, modes): slow forces on a joint, in units of the sd of its unmodelled force; of every run and velocity on its own."""
-    problem, first, out = spot.problem, 0, []
-    rows = sum(run.layout.rows for run in problem.runs)
-    for r, run in enumerate(problem.runs):
-        model, numbers, _ = problem.model_of(r, spot.theta)
-        _, frames = problem.framed(r, spot.x[r], model, numbers)
-        m, nv = np.arange(run.inner), run.structure.nv
-        waves = np.cos(np.pi * (m[:, None] + 0.5) * np.arange(min(MODES, run.inner)) / run.inner)
-        for k, (name, velocity) in enumerate(run.disturbed):
-            if name != joint:
-                continue
-            dofs, acts = assembly.acting(plan_of(run.structure), frames, velocity)
-            columns = np.zeros((rows, waves.shape[1]))
-            for a, dof in enumerate(dofs):
-                columns[first + m * nv + dof] -= run.process_sd()[k] * acts[a, 1:-1, None] * waves
-            out.append(columns)
-        first += run.layout.rows
-    return np.hstack(out)
+    return slow_forces(spot.problem, spot.x, spot.theta, here.lin, here.taken.factor, here.T[:, : function.p][:, free])

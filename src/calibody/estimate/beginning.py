@@ -1,6 +1,6 @@
 """Where the likelihood is maximised from: of several first values, those that it prefers.
 
-The candidates are what regressions on the first motion find (`equation_error.py`) and the initial values themselves, each with the forces that it leaves. The noise sizes of every one are improved
+The candidates are what regressions on the first motion find (`equation_error.py`), what a fit without unmodelled forces has found, and the initial values themselves, each with the forces that it leaves. The noise sizes of every one are improved
 twice at fixed parameters before they are compared, because L depends on them more than on anything else.
 """
 
@@ -22,9 +22,9 @@ ALIKE = 1e-3
 
 
 @one_thread
-def best_start(function: Likelihood, x: Sequence[States], theta: np.ndarray) -> Spot:
-    """The most likely candidate with its motion; of infinite value if none has one."""
-    spots = [_improved(function, x, c) for c in _distinct(candidates(function.problem, x, theta))]
+def best_start(function: Likelihood, x: Sequence[States], theta: np.ndarray, hints: Sequence[np.ndarray] = ()) -> Spot:
+    """The most likely candidate with its motion; of infinite value if none has one. `hints` are further values of the parameters."""
+    spots = [_improved(function, x, c) for c in _distinct(candidates(function.problem, x, theta, hints))]
     return min(spots, key=lambda spot: spot.value)
 
 

@@ -55,8 +55,8 @@ class Candidate:
     density: dict[str, float]
 
 
-def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Candidate]:
-    """What the regressions with every cutoff find, and the values that are there, with the forces that each leaves."""
+def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray, hints: Sequence[np.ndarray] = ()) -> list[Candidate]:
+    """What the regressions with every cutoff find, and the values that are there (and `hints`), with the forces that each leaves."""
     out: list[Candidate] = []
     for cutoff in CUTOFFS:
         error = EquationError(problem, x, theta, cutoff)
@@ -65,7 +65,7 @@ def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list
         found = error.solve(theta)
         out.append(Candidate(found, error.density(found)))
         if len(out) == 1:
-            out.append(Candidate(theta, error.density(theta)))
+            out += [Candidate(values, error.density(values)) for values in (theta, *hints)]
     return out
 
 

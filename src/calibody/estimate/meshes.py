@@ -16,7 +16,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
-from calibody.estimate.bars import SLOW, Bars, bars
+from calibody.estimate.bars import Bars, bars
 from calibody.estimate.beginning import best_start
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
@@ -29,9 +29,11 @@ from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import FORCE_NOT_WHITE, Mesh, Result, Suspect
 from calibody.estimate.run import Run
+from calibody.estimate.slow import SLOW
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
+from calibody.estimate.unforced import forces_wanted, too_large
 from calibody.estimate.unknowns import Entry, Unknown, entries, model_paths, refuse_what_does_not_act, rubbing
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
@@ -47,6 +49,8 @@ FRICTION_STAGES = (1.0, 0.1, 0.02)
 SHARPER = 0.4
 """On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it; much below |acceleration| h/2 it only makes
 reversals depend on where the nodes lie."""
+SOON = 25
+"""Most steps on the coarsest mesh of an attempt without unmodelled forces."""
 SHARPENING = 20
 """Most steps with it; if they do not converge, friction stays as it was on the coarser mesh."""
 TOLERANCE = 1e-2
@@ -87,21 +91,14 @@ def transcribe(
     """The recipe; arguments as in `fit`."""
     began = time.perf_counter()
     worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report)
-    period = min(r.period for r in worker.recordings)
-    levels: list[Level] = []
     theta = theta_of(worker.unknowns, start or {})
-    while True:
-        level = worker.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
-        levels.append(level)
-        theta = level.solution.theta
-        if h is not None or not level.solution.converged or (len(levels) > 1 and _settled(levels)):
-            break
-        if level.likely is not None and _coloured(levels):
-            worker.notes.append(_bandwidth(levels))
-            break
-        if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
-            worker.notes.append(_unsettled(levels))
-            break
+    if worker.given and any(hyper.process for hyper in worker.hypers):
+        calm = worker.calm()
+        levels = calm.levels(base, theta, h is None)
+        if not calm.pushed(levels):
+            return calm.result(levels, time.perf_counter() - began)
+        worker.history, worker.hints = calm.history, [level.solution.theta for level in levels if level.solution.converged][-1:]
+    levels = worker.levels(base, theta, h is None)
     return worker.result(levels, time.perf_counter() - began)
 
 
@@ -190,6 +187,12 @@ def _settled(levels: Sequence[Level]) -> bool:
     return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
+def _hopeless(levels: Sequence[Level]) -> bool:
+    """Whether the residuals are too large and halving the mesh did not halve what is too much of them: it is the model, not its discretisation."""
+    excess = [2.0 * level.solution.cost - sum(run.samples for run in level.problem.runs) for level in levels[-2:]]
+    return len(excess) == 2 and excess[1] > 0.5 * excess[0] and bool(too_large(levels[-1].problem, levels[-1].solution.x, levels[-1].solution.theta))
+
+
 def _coloured(levels: Sequence[Level]) -> bool:
     """Whether halving the mesh moves the parameters no less than the halving before, which discretisation would by four: then it is the band of frequencies given
     to the unmodelled forces that moves them, and no finer mesh ends that."""
@@ -228,16 +231,52 @@ def _unsettled(levels: Sequence[Level]) -> str:
 class Meshes:
     def __init__(
         self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
-        hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None,
+        hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None, patient: bool = True,
     ) -> None:  # fmt: skip
+        """Without `patience` an attempt: it is given up where the data are not explained, or not soon."""
         self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
         self.noises, self.given, self.hypers, self.robust = noises, given, hypers, robust
+        self.patient = patient
         self.history: list[Iteration] = []
         self.notes: list[str] = []
+        self.hints: list[np.ndarray] = []
+        """Values of the parameters that an earlier attempt has found."""
+        self.without: tuple[str, ...] = ()
+        """Joints of which unmodelled forces were looked for and not found."""
         self.friction = bool(rubbing(structure.model, unknowns))
         self.coarsest, self.blunt = 0.0, False
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
+
+    def calm(self) -> Meshes:
+        """An attempt as if the model were exact."""
+        noises = [replace(n, density={}, missing=frozenset()) for n in self.noises]
+        calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False)
+        calm.notes, calm.without = list(self.notes), tuple(self.noises[0].density)
+        return calm
+
+    def pushed(self, levels: Sequence[Level]) -> bool:
+        """Whether the data want forces that this attempt is without."""
+        last = levels[-1]
+        return not last.solution.converged or forces_wanted(last.problem, last.solution.x, last.solution.theta, self.without)
+
+    def levels(self, base: float, theta: np.ndarray, refine: bool) -> list[Level]:
+        """The solutions on one mesh after the other, from steps of `base` on, as long as halving it changes something; one, if it is not to be refined."""
+        levels: list[Level] = []
+        period = min(r.period for r in self.recordings)
+        while True:
+            level = self.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
+            levels.append(level)
+            theta = level.solution.theta
+            if not refine or not level.solution.converged or (len(levels) > 1 and _settled(levels)) or (not self.patient and _hopeless(levels)):
+                break
+            if level.likely is not None and _coloured(levels):
+                self.notes.append(_bandwidth(levels))
+                break
+            if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
+                self.notes.append(_unsettled(levels))
+                break
+        return levels
 
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
         noises = self.noises if coarse is None else [run.noise for run in coarse.problem.runs]
@@ -260,14 +299,16 @@ class Meshes:
         tolerance = 0.03 if rough else TOLERANCE
         problem = problem.sharpened(sharp)
         staged = self.friction and coarse is None
-        settings = Settings(iterations=SHARPENING if sharper else 40 if staged else 60, tolerance=tolerance, repeats=2 if sharper else 4)
+        settings = Settings(
+            iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=2 if sharper else 4
+        )
         solution = minimise(problem, x, theta, settings, self._note)
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
             self.blunt = True
             problem = problem.sharpened(self._kept(coarse))
             x, theta = [replace(s, sides=None) for s in solution.x], solution.theta
             solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
-        if staged and not solution.converged:  # once more from the start, friction smooth at first
+        if staged and self.patient and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
                 smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
                 x, theta = smooth.x, smooth.theta
@@ -302,7 +343,7 @@ class Meshes:
         """With unmodelled forces: the maximum of the marginal likelihood (`likelihood.py`)."""
         x = [replace(states, sides=None) for states in x]  # friction has no pieces here
         function = Likelihood(problem, self.hypers)
-        spot = best_start(function, x, theta) if coarse is None else function.found(x, theta, function.sizes(problem))
+        spot = best_start(function, x, theta, self.hints) if coarse is None else function.found(x, theta, function.sizes(problem))
         problem, solution, spot = self._maximised(function, spot)
         for _ in range(robust_loss.REWEIGHTINGS if self.robust else 0):
             problem, change = robust_loss.weighed(problem, solution)
@@ -455,7 +496,7 @@ class Meshes:
     def _process_noise(self, problem: Problem) -> dict[str, float]:
         """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period."""
         period = min(r.period for r in self.recordings)
-        return {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
+        return dict.fromkeys(self.without, 0.0) | {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
 
 
 def _again(structure: Structure, density: Mapping[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
