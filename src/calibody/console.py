@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calibody.estimate.reported import initial_theta, reported, values_of
+from calibody.estimate.result import forces_described
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Estimate
@@ -125,8 +126,8 @@ def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None
         say(f"  {d.expression} = {d.value:.6g} +- {d.sd:.2g}")
     for channel, fit in found.document["fit"].items():
         say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.2f} of its noise")
-    for joint, sd in found.process_noise.items():
-        say(f"joint.{joint}: unmodelled force {sd:.3g}")
+    for line in forces_described(found):
+        say(line)
     for note in found.notes:
         say(f"note: {note}")
 

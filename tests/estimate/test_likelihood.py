@@ -46,17 +46,23 @@ def shaken(seed: int = 3, duration: float = 2.0, force: float = 0.02, noise: flo
 
 
 PENDULUM = {"body.arm.inertia.yy": 0.0044, "joint.hinge.damping": 6e-4, "body.arm.com.z": -0.105, "joint.hinge.friction": 0.004}
-FORCE, ANGLE = Hyper(True, "hinge"), Hyper(False, "joint.hinge.angle")
+FRICTIONS = {name: value for name, value in PENDULUM.items() if not name.endswith("com.z")}
+FORCE, ANGLE, MEMORY = Hyper(True, "hinge"), Hyper(False, "joint.hinge.angle"), Hyper(True, "hinge", memory=True)
+SLOW = Hyper(True, "hinge", slow=True)
 
 
-def begun(model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str) -> tuple[Problem, list, np.ndarray]:
+def begun(
+    model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str, memory: dict[str, float] | None = None, hold: float = 0.0
+) -> tuple[Problem, list, np.ndarray]:
     """A problem with process noise of 0.03 on every joint and its first motion."""
     structure = Structure.build(model, coordinates)
     wanted = entries(model, {k: cb.Unknown(v) for k, v in unknowns.items()}, [run.name])
-    found, given, _ = noises([run], process_noise(model, 0.03, run.period)[0])
+    found, given, _ = noises([run], process_noise(model, 0.03, run.period))
     worker = Meshes(structure, [run], wanted, found, given)
     theta = theta_of(wanted, {})
-    problem, x = worker.begin(Problem.of([Run.of(structure, run, h, found[0])], wanted), theta)
+    problem, x = worker.begin(
+        Problem.of([Run.of(structure, run, h, replace(found[0], slow=dict.fromkeys(memory or {}, 5e-6), memory=memory or {}), hold)], wanted), theta
+    )
     return problem.smoothed(0.1 * worker.rms_rates(problem, x, theta)), x, theta
 
 
@@ -72,6 +78,8 @@ def four_bar() -> tuple[cb.Model, cb.Recording]:
 
 CASES = {
     "tree": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), PENDULUM, [FORCE, ANGLE], "tree"),
+    "forces with a memory that last two steps": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), FRICTIONS, [FORCE, ANGLE, MEMORY, SLOW], "tree"),
+    "the same in free": (lambda: (pendulum(), shaken(duration=0.6)), {"body.arm.mass": 0.4}, [FORCE, ANGLE, MEMORY, SLOW], "free"),
     "free": (lambda: (pendulum(friction=0.003), shaken(friction=0.003, duration=0.6)), PENDULUM, [FORCE, ANGLE], "free"),
     "loop": (four_bar, {"body.rod0.mass": 1.1, "body.coupler0.com.x": 0.45}, [Hyper(True, "ground0"), Hyper(False, "joint.ground0.angle")], "tree"),
 }
@@ -81,12 +89,13 @@ CASES = {
 def test_gradient_and_hessian_of_the_likelihood(case: str) -> None:
     """The gradient against differences of L, by parameters and noise sizes; the rows of the noise sizes in the Hessian against differences of the cost's part of the gradient."""
     make, unknowns, hypers, coordinates = CASES[case]
-    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates)
+    memory = {h.name: 0.03 for h in hypers if h.memory}
+    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates, memory, 0.02 if memory else 0.0)
     function = Likelihood(problem, hypers)
-    here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1]), most=60)
+    here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1, 0.1, 0.3])[: len(hypers)], most=60)
     assert np.isfinite(here.value)
     found = function.derivatives(here)
-    steps = np.concatenate([0.02 * np.abs(theta), [0.02, 0.02]])
+    steps = np.concatenate([0.02 * np.abs(theta), np.full(len(hypers), 0.02)])
     p = function.p
     for k, by in enumerate(steps):
         ends = []
@@ -236,3 +245,27 @@ def test_noise_that_dominates_the_accelerations_is_no_information(shared: Path) 
     assert result.converged and 0.9 < cart.value < 1.6
     assert pole.value / (mass * half) + half == pytest.approx(0.2195, rel=0.02)
     assert cart.sd is not None and cart.sd_naive is not None and cart.sd > 2.0 * cart.sd_naive
+
+
+def test_a_force_with_a_memory_is_found() -> None:
+    """Asked for, its size and correlation time come out as they were put in; with both given the estimate is the same to what it is known to."""
+    run, path = drifting(0, 8.0, 0.05, 0.2), "body.arm.inertia.yy"
+    found, timed, given = (
+        cb.fit(pendulum(), run, {path: 1.3 * TRUTH[path]}, process_noise=noise, h=0.01)
+        for noise in ({"sd": "auto", "correlation_time": "auto"}, {"correlation_time": 0.2}, {"joint.hinge": {"sd": 0.05, "correlation_time": 0.2}})
+    )
+    for result in (found, timed, given):
+        assert result.converged and result.process_noise == {}, result.status
+        force, e, known = result.slow_forces["hinge"], result.parameters[path], given.parameters[path].sd
+        assert force.sd == pytest.approx(0.05, rel=0.3) and force.correlation_time == pytest.approx(0.2, rel=0.5)
+        assert not any("not white" in note for note in result.notes)
+        assert e.sd is not None and known is not None and abs(e.value - TRUTH[path]) < 3.0 * e.sd
+        assert e.value == pytest.approx(given.parameters[path].value, abs=0.5 * known)
+
+
+def test_unmodelled_forces_are_the_same_on_every_mesh() -> None:
+    """They last as long as a sampling period on both, so that refining it changes the discretisation and nothing else."""
+    run, unknown = shaken(4, 3.0, 0.3, 5e-3), {"body.arm.inertia.yy": 0.005}
+    coarse, fine = (cb.fit(pendulum(), run, unknown, process_noise="auto", h=h) for h in (0.005, 0.0025))
+    assert fine.process_noise["hinge"] == pytest.approx(coarse.process_noise["hinge"], rel=5e-4)
+    assert fine.fit[0].sd == pytest.approx(coarse.fit[0].sd, rel=5e-4)

@@ -68,7 +68,12 @@ def test_odd_texts_and_numbers_come_back(tmp_path: Path) -> None:
         folder=tmp_path,
     )
     assert load(save(experiment, tmp_path / "odd.toml")) == experiment
-    for method in (cb.Transcription(process_noise=0.5), cb.Shadow(kappa=10.0, formulation="lifted", stepper=cb.Spook(compliance=1e-6)), cb.Shadow()):
+    for method in (
+        cb.Transcription(process_noise=0.5),
+        cb.Transcription(process_noise={"joint.h": {"sd": "auto", "correlation_time": 0.2}}),
+        cb.Shadow(kappa=10.0, formulation="lifted", stepper=cb.Spook(compliance=1e-6)),
+        cb.Shadow(),
+    ):
         plain = dataclasses.replace(experiment, method=method, unknowns={})
         assert load(save(plain, tmp_path / "odd.toml")) == plain
     with pytest.raises(CalibodyError, match="cannot be written"):

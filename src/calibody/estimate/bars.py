@@ -70,8 +70,9 @@ def _scores(function: Likelihood, here: Derivatives) -> np.ndarray:
     nodes = _nodes(function, len(here.lin.F))
     each = here.T * here.lin.F[:, None]
     each[:, function.p :] = 0.0
-    for j, mine in enumerate(here.rows):
-        each[mine, function.p + j] = -(here.lin.F[mine] ** 2)
+    for j, (h, mine) in enumerate(zip(function.hypers, here.rows, strict=True)):
+        own = here.lin.Ft[mine, function.p + j] if h.memory else 0.0
+        each[mine, function.p + j] = here.lin.F[mine] * (own - here.lin.F[mine] * (here.log_sd[j]))
     out = np.zeros((int(nodes.max()) + 1, each.shape[1]))
     np.add.at(out, nodes[nodes >= 0], each[nodes >= 0])
     return out - out.mean(axis=0)

@@ -6,13 +6,18 @@ twice at fixed parameters before they are compared, because L depends on them mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from calibody.estimate.equation_error import Candidate, candidates
-from calibody.estimate.layout import States
+from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.likelihood import Likelihood, Spot
+from calibody.estimate.marginal import Hyper
+from calibody.estimate.problem import Problem
+from calibody.estimate.run import Noise, Run
 from calibody.solve.threads import one_thread
 
 IMPROVED = 2
@@ -26,6 +31,46 @@ def best_start(function: Likelihood, x: Sequence[States], theta: np.ndarray, hin
     """The most likely candidate with its motion; of infinite value if none has one. `hints` are further values of the parameters."""
     spots = [_improved(function, x, c) for c in _distinct(candidates(function.problem, x, theta, hints))]
     return min(spots, key=lambda spot: spot.value)
+
+
+MEMORIES = (3.0, 30.0, 300.0)
+"""First correlation times that are tried, in units of the time for which a force lasts."""
+
+
+def slow_hypers(problem: Problem, joint: str) -> list[Hyper]:
+    """Size and correlation time of a force with a memory as unknowns: below a third of the time for which forces last it has none, and one of the whole recording is a constant."""
+    least, most = min(run.held for run in problem.runs) / 3.0, max(run.times[-1] - run.times[0] for run in problem.runs)
+    return [Hyper(True, joint, slow=True), Hyper(True, joint, math.log(least), memory=True, upper=math.log(most))]
+
+
+@one_thread
+def with_memory(white: Spot, hypers: Sequence[Hyper], joints: Sequence[str], times: Mapping[str, float]) -> tuple[Likelihood, Spot]:
+    """The likelihood in which the forces of some joints have a memory, and where to begin: from the maximum with white forces and with as large ones, of several correlation times (but for those
+    that are given) with the most likely."""
+    spots = []
+    for steps in MEMORIES:
+        problem = white.problem.with_noise([_remembering(run, joints, steps, times) for run in white.problem.runs])
+        function = Likelihood(problem, hypers)
+        sizes = np.clip(function.sizes(problem), function.lower[function.p :], function.upper[function.p :])
+        x = [_reordered(run, to, states) for run, to, states in zip(white.problem.runs, problem.runs, white.x, strict=True)]
+        spots.append((function, _refreshed(function, function.at(x, white.theta, sizes))))
+        if all(joint in times for joint in joints):
+            break
+    return min(spots, key=lambda pair: pair[1].value)
+
+
+def _remembering(run: Run, joints: Sequence[str], steps: float, times: Mapping[str, float]) -> Noise:
+    """The noise of a run with forces of the same variance that have a memory."""
+    memory = {joint: times.get(joint, steps * run.held) for joint in joints}
+    slow = {joint: run.noise.density[joint] / math.tanh(0.5 * run.held / tau) for joint, tau in memory.items()}
+    density = {joint: value for joint, value in run.noise.density.items() if joint not in joints}
+    return replace(run.noise, density=density, slow={**run.noise.slow, **slow}, memory={**run.noise.memory, **memory})
+
+
+def _reordered(run: Run, to: Run, states: States) -> States:
+    """The same forces where those with a memory come last."""
+    order = [run.disturbed.index(pair) for pair in to.disturbed]
+    return states.changed(**{PROCESS: states.parts[PROCESS][:, order]})
 
 
 def _distinct(found: Sequence[Candidate]) -> list[Candidate]:
@@ -44,9 +89,13 @@ def _close(a: Candidate, b: Candidate) -> bool:
 def _improved(function: Likelihood, x: Sequence[States], candidate: Candidate) -> Spot:
     sizes = function.sizes(function.problem)
     for k, h in enumerate(function.hypers):
-        if h.process:
+        if h.force:
             sizes[k] = 0.5 * np.log(candidate.density[h.name])
-    spot = function.at(x, candidate.theta, sizes)
+    return _refreshed(function, function.at(x, candidate.theta, sizes))
+
+
+def _refreshed(function: Likelihood, spot: Spot) -> Spot:
+    """With its noise sizes improved."""
     for _ in range(IMPROVED if function.n and np.isfinite(spot.value) else 0):
         better = function.refreshed(spot)
         if not better.value < spot.value:

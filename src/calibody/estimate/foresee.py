@@ -7,6 +7,7 @@ found is a forecast, good for saying which parameters do not show in the data at
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from calibody.estimate.meshes import FRICTION_STAGES, Meshes, prepared
 from calibody.estimate.reported import initial_theta
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
+from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Recording
@@ -37,7 +39,7 @@ def refuse(
     model: Model,
     runs: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    process_noise: noise.ProcessNoise,
+    process_noise: ProcessNoise,
     coordinates: str,
     h: float | None,
 ) -> None:
@@ -47,7 +49,7 @@ def refuse(
         cut = shortened(worker.recordings, max(TRIED // len(runs), FEWEST) * h)
     except CalibodyError:  # a channel that begins later
         return
-    found, given, _ = noise.noises(cut, worker.noises[0].density)
+    found, given, _ = noise.noises(cut, noise.known(worker.noises[0]))
     worker, theta = Meshes(worker.structure, cut, worker.unknowns, found, given), initial_theta(worker.unknowns)
     problem, x = worker.begin(worker.problem(h, found), theta)
     problem.linearise(x, theta, parameters=False)
@@ -58,7 +60,7 @@ def foresee(
     model: Model,
     runs: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    process_noise: noise.ProcessNoise = "none",
+    process_noise: ProcessNoise = "none",
     coordinates: str = "auto",
 ) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
@@ -69,8 +71,8 @@ def foresee(
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))
     cut = shortened(runs, max(NODES // len(runs), FEWEST) * h)
-    density, _ = noise.process_noise(model, process_noise, period)
-    found, given, _ = noise.noises(cut, density)
+    forces = noise.process_noise(model, process_noise, period)
+    found, given, _ = noise.noises(cut, replace(forces, sized=()))
     worker = Meshes(structure, cut, unknowns, found, given)
     theta = initial_theta(unknowns)
     problem, x = worker.begin(worker.problem(h, found), theta)

@@ -49,6 +49,11 @@ class Block(ABC):
     def size(self) -> int:
         return len(self.when) * self.width
 
+    @cached_property
+    def whitening(self) -> Sparse:
+        """(size, size): from the value to the residuals that hold it to zero."""
+        return sp.identity(self.size, format="csr") * self.prior
+
     @abstractmethod
     def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
         """The value displaced by the tangent d (instants, width)."""
@@ -110,6 +115,23 @@ class Amounts(Block):
     times: np.ndarray
     unit: np.ndarray
     """(width,)"""
+    memory: np.ndarray | None = None
+    """(width,) correlation a between one instant and the next; None: none."""
+
+    @cached_property
+    def whitening(self) -> Sparse:
+        """With a memory, `z_0` and `(z_k - a z_(k-1))/sqrt(1 - a^2)`: what is new at every instant, in units of its own standard deviation."""
+        if self.memory is None or not self.memory.any():
+            return super().whitening
+        new = np.tile(np.sqrt(1.0 - self.memory**2), (len(self.when), 1))
+        new[0] = 1.0
+        before = -np.tile(self.memory, (len(self.when), 1)) / new
+        return sp.diags([self.prior / new.ravel(), self.prior * before[1:].ravel()], [0, -self.width], shape=(self.size,) * 2, format="csr")  # type: ignore[arg-type]
+
+    @property
+    def log_whitening(self) -> float:
+        """`log |det|` of the whitening, but for the weight."""
+        return 0.0 if self.memory is None else -0.5 * (len(self.when) - 1) * float(np.log1p(-(self.memory**2)).sum())
 
     def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
         return value + d
@@ -242,17 +264,18 @@ class Layout:
         return sum(b.size for b in self.held)
 
     def prior(self, states: States) -> np.ndarray:
-        """Residuals of all priors, `prior * value`."""
-        return np.concatenate([b.prior * states.parts[b.name].ravel() for b in self.held]) if self.held else np.zeros(0)
+        """Residuals of all priors."""
+        return np.concatenate([b.whitening @ states.parts[b.name].ravel() for b in self.held]) if self.held else np.zeros(0)
 
     @cached_property
     def prior_matrix(self) -> Sparse:
         """(priors, size): their derivative."""
-        columns = (
-            np.concatenate([np.arange(self.place[b.name].start, self.place[b.name].stop) for b in self.held]) if self.held else np.zeros(0, dtype=np.int64)
-        )
-        weights = np.concatenate([np.full(b.size, b.prior) for b in self.held]) if self.held else np.zeros(0)
-        return sp.csr_matrix((weights, (np.arange(self.priors), columns)), shape=(self.priors, self.size))
+        return sp.vstack([self.across(b.whitening, b.name) for b in self.held], format="csr") if self.held else sp.csr_matrix((0, self.size))
+
+    def prior_rows(self, name: str, k: int) -> np.ndarray:
+        """Where the residuals of number k of a block with a prior stand among those of all priors."""
+        first = sum(b.size for b in self.held[: [b.name for b in self.held].index(name)])
+        return first - self.place[name].start + self.member(name, k)
 
     @cached_property
     def open(self) -> np.ndarray:

@@ -77,6 +77,8 @@ class Derivatives:
     """Of F: those that each noise size scales."""
     numbers: np.ndarray
     """Effective observations of each noise size at fixed motion: `d V/d l` of a force, `N + dV/d l` of a channel."""
+    log_sd: np.ndarray
+    """How the log of the force's sd changes with each noise size: 1, and less than 0 with a correlation time at a given density."""
 
     @property
     def response(self) -> np.ndarray:
@@ -96,7 +98,7 @@ class Likelihood:
         self.problem, self.hypers = problem, tuple(hypers)
         self.p, self.n = len(problem.entries), len(self.hypers)
         self.lower = np.concatenate([problem.lower, [h.lower for h in self.hypers]])
-        self.upper = np.concatenate([problem.upper, np.full(self.n, np.inf)])
+        self.upper = np.concatenate([problem.upper, [h.upper for h in self.hypers]])
         self.scale = np.concatenate([problem.scale, np.ones(self.n)])
 
     # -- noise sizes -------------------------------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ class Likelihood:
     def found(self, x: Sequence[States], theta: np.ndarray, sizes: np.ndarray) -> Spot:
         """L where the motion of another mesh begins: if forces are next to nothing it may not be found from there at once, but with larger ones."""
         spot = self.at(x, theta, sizes)
-        process = np.array([h.process for h in self.hypers], dtype=bool)
+        process = np.array([h.force for h in self.hypers], dtype=bool)
         for rise in RISES if process.any() else ():
             if np.isfinite(spot.value):
                 break
@@ -148,8 +150,9 @@ class Likelihood:
             return spot
         squares = np.array([float(lin.F[mine] @ lin.F[mine]) for mine in rows])
         numbers = self._numbers(lin, rows, selected, np.zeros(self.p + self.n))
-        change = 0.5 * np.log(np.maximum(squares, 1e-300) / np.maximum(numbers, 1e-9))
-        change = np.where(numbers < FEW, 0.0, np.clip(change, -FARTHEST, FARTHEST))
+        asked = (numbers >= FEW) & np.isfinite(numbers)
+        change = 0.5 * np.log(np.maximum(squares, 1e-300) / np.where(asked, numbers, 1.0))
+        change = np.where(asked, np.clip(change, -FARTHEST, FARTHEST), 0.0)
         sizes = np.maximum(spot.sizes + change, self.lower[self.p :])
         return self.at(problem.carried(spot.x, self.resized(problem, sizes)), spot.theta, sizes)
 
@@ -157,38 +160,58 @@ class Likelihood:
         problem = spot.problem
         lin, rows = self._augmented(problem, spot)
         wide = np.full(self.p + self.n, np.inf)
-        taken = self._followed(step(lin, np.zeros(self.p + self.n), -wide, wide, np.zeros(self.p + self.n), self.scale), lin, rows)
+        taken = step(lin, np.zeros(self.p + self.n), -wide, wide, np.zeros(self.p + self.n), self.scale)
+        taken = self._followed(problem, taken, lin, rows)
         selected = self._selected(lin)
         slope = self._slope(problem, spot, lin, taken, selected)
         gradient = taken.gradient + slope
         gradient[self.p :] += self.counts
         H = np.array(taken.information)
         T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
-        for j, mine in enumerate(rows):
-            H[self.p + j] = H[:, self.p + j] = -2.0 * lin.F[mine] @ T[mine]
+        for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
+            row = self._by_memory(problem, spot, h, lin, T, taken.response[: taken.factor.n], self.p + j) if h.memory else -2.0 * lin.F[mine] @ T[mine]
+            H[self.p + j] = H[:, self.p + j] = row
         both = slice(self.p, None)
         H[both, both] = 0.5 * (H[both, both] + H[both, both].T)
-        return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope))
+        log_sd = np.array([marginal.log_sd_by_memory(problem, h) if h.memory else 1.0 for h in self.hypers])
+        return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope), log_sd)
 
     def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, list[np.ndarray]]:
         """The linearisation with a column per noise size, and the rows of F that each scales."""
         lin = problem.linearise(spot.x, spot.theta).whole
         F, C = np.zeros((len(lin.F), self.n)), np.zeros((len(lin.C), self.n))
-        rows = []
+        rows, z = [], marginal.forces(problem, spot.x)
         for j, h in enumerate(self.hypers):
             mine, columns = marginal.scaled_by(problem, h, len(lin.F))
             rows.append(mine)
-            if h.process:
-                C[:, j] = lin.Cx[:, columns] @ lin.F[mine]
+            if h.memory:
+                change = marginal.by_memory(problem, h, len(lin.F))
+                F[:, j], C[:, j] = change.whitening @ z, lin.Cx @ (change.log_sd * z)
+            elif h.process:
+                C[:, j] = lin.Cx[:, columns] @ z[columns]
             else:
                 F[mine, j] = -lin.F[mine]
         return replace(lin, Ft=np.hstack([lin.Ft, F]), Ct=np.hstack([lin.Ct, C])), rows
 
-    def _followed(self, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
+    @staticmethod
+    def _by_memory(problem: Problem, spot: Spot, h: Hyper, lin: Linearisation, T: np.ndarray, X: np.ndarray, own: int) -> np.ndarray:
+        """The derivative by eta of that of the cost by a correlation time, `r'W_l z - (W'r)'(k z)`: W makes the residuals r of the forces z, k is the change of their log sd with it."""
+        z, by = marginal.forces(problem, spot.x), marginal.by_memory(problem, h, len(lin.F))
+        pulled = lin.Fx.T @ lin.F
+        changes, sized = by.whitening @ z, by.log_sd * z
+        out = T.T @ changes + X.T @ (by.whitening.T @ lin.F) - T.T @ (lin.Fx @ sized) - X.T @ (by.log_sd * pulled)
+        out[own] += lin.F @ (by.whitening_twice @ z) - lin.F @ (by.whitening @ sized) - pulled @ (by.log_sd_twice * z)
+        return out
+
+    def _followed(self, problem: Problem, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
         """With the response of the states to the noise sizes complete: Gauss-Newton leaves out how the derivatives themselves change with a size, which here is as much as the rest."""
         changed = np.zeros((len(taken.response), self.n))
-        for j, mine in enumerate(rows):
-            changed[: lin.Fx.shape[1], j] = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
+        for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
+            pulled = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
+            if h.memory:
+                by = marginal.by_memory(problem, h, len(lin.F))
+                pulled = by.whitening.T @ lin.F + by.log_sd * pulled
+            changed[: lin.Fx.shape[1], j] = pulled
         (only,) = taken.runs
         solved = np.column_stack([taken.response, only.following.step(np.zeros(self.p + self.n))])
         solved[:, self.p : -1] -= taken.factor.solve(changed)
@@ -240,10 +263,12 @@ class Likelihood:
         return problem, problem.move(spot.x, by * response[:, k]), theta
 
     def _numbers(self, lin: Linearisation, rows: Sequence[np.ndarray], selected: Selected | None, slope: np.ndarray) -> np.ndarray:
-        """How many observations of each noise there are, in effect, at fixed motion."""
+        """How many observations of each noise there are, in effect, at fixed motion; of a correlation time that is not asked."""
         out = np.zeros(self.n)
         for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            if selected is None:
+            if h.memory:
+                out[j] = np.inf
+            elif selected is None:
                 out[j] = slope[self.p + j] + self.counts[j]
             elif h.process:
                 columns = lin.Fx[mine].indices

@@ -23,6 +23,7 @@ and `update` moves each log sd to where its derivative vanishes: `log sd += 1/2 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, PROCESS, START, States
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, PROCESS, START, Amounts, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
 from calibody.solve.condensed import Linearisation, Sparse, Step
@@ -38,6 +39,8 @@ from calibody.solve.threads import spread
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
+MEMORY_STEP = 1e-3
+"""Step of differences with respect to the log of a correlation time, of functions known to rounding."""
 FEW = 0.05
 """Effective observations of a process noise below which the data want none."""
 FARTHEST = 1.5
@@ -76,7 +79,10 @@ def dependent(problem: Problem, lin: Linearisation) -> float:
 
 
 def _dependent(run: Run, equations: Sparse) -> float:
-    return _general(run, equations) if len(run.ringing) or run.starts else _nodes(run, equations)
+    """With the determinant of what makes new noise of forces that have a memory."""
+    forces = run.layout.by_name.get(PROCESS)
+    whitening = forces.log_whitening if isinstance(forces, Amounts) else 0.0
+    return whitening + (_general(run, equations) if len(run.ringing) or run.starts else _nodes(run, equations))
 
 
 def _nodes(run: Run, equations: Sparse) -> float:
@@ -154,21 +160,36 @@ def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step,
 
 @dataclass(frozen=True)
 class Hyper:
-    """One standard deviation that is found: of the process noise of a joint, or of a channel."""
+    """One standard deviation that is found: of a channel, of the process noise of a joint, white or (`slow`) with a memory; or the correlation time of the latter (`memory`)."""
 
     process: bool
     name: str
     lower: float = -np.inf
     """Least log sd: of a channel's as stated."""
+    slow: bool = False
+    memory: bool = False
+    upper: float = np.inf
+
+    @property
+    def force(self) -> bool:
+        """Whether it is the size of a joint's force."""
+        return self.process and not self.memory
 
     def covers(self, run: Run, channel: str) -> bool:
         """Whether it is the noise of that channel of a run."""
         return not self.process and channel == self.name and channel in run.noise.missing
 
+    def forces(self, run: Run) -> list[int]:
+        """Which of a run's unmodelled forces it is about."""
+        return [k for k, (joint, _) in enumerate(run.disturbed) if joint == self.name and bool(run.remembering[k]) == (self.slow or self.memory)]
+
     def log_sd(self, problem: Problem) -> float:
-        """log sd: of a channel; of a process noise half the log of its density."""
+        """log sd: of a channel; of a process noise half the log of its density; or the log of its correlation time."""
+        noise = problem.runs[0].noise
+        if self.memory:
+            return float(np.log(noise.memory[self.name]))
         if self.process:
-            return 0.5 * float(np.log(problem.runs[0].noise.density[self.name]))
+            return 0.5 * float(np.log((noise.slow if self.slow else noise.density)[self.name]))
         return float(np.log(next(run.noise.measured[self.name] for run in problem.runs if self.name in run.noise.missing)))
 
     def scaled(self, problem: Problem, factor: float) -> Problem:
@@ -176,6 +197,10 @@ class Hyper:
         return problem.with_noise([self._scaled(run.noise, factor) for run in problem.runs])
 
     def _scaled(self, noise: Noise, factor: float) -> Noise:
+        if self.memory:
+            return replace(noise, memory={**noise.memory, self.name: noise.memory[self.name] * factor})
+        if self.slow:
+            return replace(noise, slow={**noise.slow, self.name: noise.slow[self.name] * factor**2})
         if self.process:
             return replace(noise, density={**noise.density, self.name: noise.density[self.name] * factor**2})
         return replace(noise, measured={**noise.measured, self.name: noise.measured[self.name] * factor}) if self.name in noise.missing else noise
@@ -200,12 +225,61 @@ def scaled_by(problem: Problem, hyper: Hyper, count: int) -> tuple[np.ndarray, n
                 rows.append(np.arange(row, row + len(d.y)))
             row += len(d.y)
         if hyper.process:
-            held = run.layout.prior_matrix.indices
-            mine = np.sort(np.concatenate([run.layout.member(PROCESS, k) for k, (joint, _) in enumerate(run.disturbed) if joint == hyper.name]))
-            rows.append(row + np.flatnonzero(np.isin(held, mine)))
-            columns.append(column + mine)
+            own = hyper.forces(run)
+            rows.append(row + np.sort(np.concatenate([run.layout.prior_rows(PROCESS, k) for k in own])))
+            columns.append(column + np.sort(np.concatenate([run.layout.member(PROCESS, k) for k in own])))
         row, column = row + run.layout.priors, column + run.layout.size
     return np.concatenate(rows), np.concatenate(columns)
+
+
+def forces(problem: Problem, x: Sequence[States]) -> np.ndarray:
+    """(all states,) the unmodelled forces in units of their sd, zero for all other states."""
+    out, first = np.zeros(sum(run.layout.size for run in problem.runs)), 0
+    for run, motion in zip(problem.runs, x, strict=True):
+        if PROCESS in run.layout.place:
+            place = run.layout.place[PROCESS]
+            out[first + place.start : first + place.stop] = motion.parts[PROCESS].ravel()
+        first += run.layout.size
+    return out
+
+
+@dataclass(frozen=True)
+class ByMemory:
+    """How the residuals of forces and their sds change with the log of a correlation time: first and second derivatives."""
+
+    whitening: Sparse
+    """(rows of F, states)"""
+    whitening_twice: Sparse
+    log_sd: np.ndarray
+    """(states,)"""
+    log_sd_twice: np.ndarray
+
+
+def by_memory(problem: Problem, hyper: Hyper, count: int) -> ByMemory:
+    """From differences: both are simple functions of it."""
+    ends = [_whitened(p, count) for p in (hyper.scaled(problem, float(np.exp(-MEMORY_STEP))), problem, hyper.scaled(problem, float(np.exp(MEMORY_STEP))))]
+    once, twice = ([(e[2] - e[0]) / (2.0 * MEMORY_STEP), (e[2] - 2.0 * e[1] + e[0]) / MEMORY_STEP**2] for e in zip(*ends, strict=True))
+    return ByMemory(once[0], once[1], twice[0], twice[1])
+
+
+def log_sd_by_memory(problem: Problem, hyper: Hyper) -> float:
+    """`d log sd/d log tau = -(H/tau) a/(1 - a^2)` of a force of given density, on the first run's mesh."""
+    run = problem.runs[0]
+    rate = run.held / run.noise.memory[hyper.name]
+    return -0.5 * rate / math.sinh(rate)
+
+
+def _whitened(problem: Problem, count: int) -> tuple[Sparse, np.ndarray]:
+    """The residuals of forces by the states, and log sd of every state that is a force."""
+    rows: list[Sparse] = [sp.csr_matrix((count - sum(run.samples + run.layout.priors for run in problem.runs), 0))]
+    sds = []
+    for run in problem.runs:
+        size = np.zeros(run.layout.size)
+        if run.disturbed:
+            size[run.layout.place[PROCESS]] = np.tile(np.log(run.process_sd()), run.draws)
+        rows.append(sp.vstack([sp.csr_matrix((run.samples, run.layout.size)), run.layout.prior_matrix], format="csr"))
+        sds.append(size)
+    return sp.block_diag(rows, format="csr"), np.concatenate(sds)
 
 
 Past = Mapping[Hyper, tuple[float, float]]
@@ -262,7 +336,7 @@ def _squares(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hy
     squares, count = 0.0, 0
     for r, (run, motion) in enumerate(zip(problem.runs, x, strict=True)):
         if hyper.process:
-            z = motion.parts[PROCESS][:, [joint == hyper.name for joint, _ in run.disturbed]]
+            z = motion.parts[PROCESS][:, hyper.forces(run)]
             squares, count = squares + float((z**2).sum()), count + z.size
             continue
         for d, prediction in problem.fitted(r, motion, theta):

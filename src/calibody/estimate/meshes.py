@@ -17,7 +17,7 @@ import numpy as np
 from calibody.errors import CalibodyError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import Bars, bars
-from calibody.estimate.beginning import best_start
+from calibody.estimate.beginning import best_start, slow_hypers, with_memory
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.layout import States
@@ -27,7 +27,7 @@ from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import FORCE_NOT_WHITE, Mesh, Result, Suspect
+from calibody.estimate.result import FORCE_NOT_WHITE, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
 from calibody.estimate.slow import SLOW
 from calibody.estimate.start import first_motion, resting
@@ -35,6 +35,7 @@ from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unforced import forces_wanted, too_large
 from calibody.estimate.unknowns import Entry, Unknown, entries, model_paths, refuse_what_does_not_act, rubbing
+from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
@@ -68,8 +69,6 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
-SHRINKS = 0.6
-"""Ratio of the changes by two halvings above which they do not shrink as those of a discretisation do (by four; by two at kinks)."""
 LARGER = 1.2
 """Noise found over noise stated from which that is said."""
 LOOSE = 0.3
@@ -81,7 +80,7 @@ def transcribe(
     model: Model,
     recordings: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    process_noise: noise.ProcessNoise = "none",
+    process_noise: ProcessNoise = "none",
     coordinates: str = "auto",
     h: float | None = None,
     robust: bool = False,
@@ -106,7 +105,7 @@ def prepared(
     model: Model,
     recordings: Sequence[Recording],
     estimate: Mapping[str, Unknown | float | None],
-    process_noise: noise.ProcessNoise,
+    process_noise: ProcessNoise,
     coordinates: str,
     h: float | None,
     robust: bool = False,
@@ -125,19 +124,26 @@ def prepared(
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)
-    density, auto = noise.process_noise(model, process_noise, period)
-    found_noise, given, hypers = noise.noises(recordings, density, auto)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report)
+    forces = noise.process_noise(model, process_noise, period)
+    found_noise, given, hypers = noise.noises(recordings, forces)
+    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering)
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, first_step(recordings, found_noise) if h is None else h
 
 
 @told()
 def refit(
-    structure: Structure, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray, noises: Sequence[noise.Noise], given: bool, h: float
+    structure: Structure,
+    recording: Recording,
+    unknowns: Sequence[Entry],
+    theta: np.ndarray,
+    noises: Sequence[noise.Noise],
+    given: bool,
+    h: float,
+    hold: float = 0.0,
 ) -> Result:
     """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
-    worker = Meshes(structure, [recording], unknowns, noises, given)
+    worker = Meshes(structure, [recording], unknowns, noises, given, hold=hold)
     level = worker.solve(h, theta, None)
     return worker.result([level], 0.0)
 
@@ -193,24 +199,6 @@ def _hopeless(levels: Sequence[Level]) -> bool:
     return len(excess) == 2 and excess[1] > 0.5 * excess[0] and bool(too_large(levels[-1].problem, levels[-1].solution.x, levels[-1].solution.theta))
 
 
-def _coloured(levels: Sequence[Level]) -> bool:
-    """Whether halving the mesh moves the parameters no less than the halving before, which discretisation would by four: then it is the band of frequencies given
-    to the unmodelled forces that moves them, and no finer mesh ends that."""
-    if len(levels) < 3:
-        return False
-    sd = levels[-1].found.sd
-    known = np.isfinite(sd) & (sd > 0.0)
-    before, last = (float(np.max(np.abs(levels[k].values - levels[k - 1].values)[known] / sd[known], initial=0.0)) for k in (-2, -1))
-    return last > SHRINKS * before
-
-
-def _bandwidth(levels: Sequence[Level]) -> str:
-    return (
-        f"Halving the mesh to h = {1e3 * levels[-1].problem.runs[0].h:.3g} ms moved the parameters no less than the halving before; it is the frequencies of the unmodelled forces that move them, "
-        "not the discretisation: they are not white, and what stands beside each parameter as discretisation error says how much that matters."
-    )
-
-
 def _entries(level: Level) -> int:
     problem = level.problem
     return sum(run.K * run.structure.nv * len(columns) for run, columns in zip(problem.runs, problem.columns, strict=True))
@@ -232,10 +220,11 @@ class Meshes:
     def __init__(
         self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
         hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None, patient: bool = True,
+        remembering: Mapping[str, float | None] | None = None, hold: float = 0.0,
     ) -> None:  # fmt: skip
         """Without `patience` an attempt: it is given up where the data are not explained, or not soon."""
         self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
-        self.noises, self.given, self.hypers, self.robust = noises, given, hypers, robust
+        self.noises, self.given, self.hypers, self.robust, self.remembering = noises, given, hypers, robust, remembering or {}
         self.patient = patient
         self.history: list[Iteration] = []
         self.notes: list[str] = []
@@ -244,7 +233,7 @@ class Meshes:
         self.without: tuple[str, ...] = ()
         """Joints of which unmodelled forces were looked for and not found."""
         self.friction = bool(rubbing(structure.model, unknowns))
-        self.coarsest, self.blunt = 0.0, False
+        self.coarsest, self.blunt, self.hold = 0.0, False, hold
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
@@ -270,15 +259,15 @@ class Meshes:
             theta = level.solution.theta
             if not refine or not level.solution.converged or (len(levels) > 1 and _settled(levels)) or (not self.patient and _hopeless(levels)):
                 break
-            if level.likely is not None and _coloured(levels):
-                self.notes.append(_bandwidth(levels))
-                break
             if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
                 self.notes.append(_unsettled(levels))
                 break
         return levels
 
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
+        """The solution on one mesh. Unmodelled forces last as long as a step of the first mesh, which is as coarse as the motion allows, and no less than a sampling period: what data cannot
+        tell from their noise is no force."""
+        self.hold = self.hold or max(h, min(r.period for r in self.recordings))
         noises = self.noises if coarse is None else [run.noise for run in coarse.problem.runs]
         problem = self.problem(h, noises)
         if coarse is None:
@@ -323,7 +312,7 @@ class Meshes:
 
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         """On a mesh of about h."""
-        return Problem.of([Run.of(self.structure, r, h, n) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
+        return Problem.of([Run.of(self.structure, r, h, n, self.hold) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
 
     def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
@@ -351,6 +340,24 @@ class Meshes:
                 break
             function = Likelihood(problem, self.hypers)
             problem, solution, spot = self._maximised(function, function.at(solution.x, solution.theta, function.sizes(problem)))
+        return self._remembering(Level(problem, solution, self.given, (function, spot)))
+
+    def _remembering(self, level: Level) -> Level:
+        """With forces that have a memory instead of white ones, where they are asked for; the finer meshes begin with what was found.
+
+        They are never taken unasked: on real machines what is slow is mostly friction that is not of the modelled kind. It depends on the motion, which noise does not, and a likelihood that takes it for
+        noise with a memory prefers wrong parameters by far (docs: machines).
+        """
+        assert level.likely is not None
+        _, white = level.likely
+        joints = [joint for joint in self.remembering if joint not in white.problem.runs[0].noise.slow]
+        if not (joints and level.solution.converged):
+            return level
+        times = {joint: time for joint, time in self.remembering.items() if time is not None}
+        self.hypers = [h for h in self.hypers if not (h.process and h.name in joints)]
+        self.hypers += [h for joint in joints for h in slow_hypers(white.problem, joint) if not (h.memory and joint in times)]
+        function, spot = with_memory(white, self.hypers, joints, times)
+        problem, solution, spot = self._maximised(function, spot)
         return Level(problem, solution, self.given, (function, spot))
 
     def _maximised(self, function: Likelihood, spot: Spot) -> tuple[Problem, Solution, Spot]:
@@ -412,7 +419,8 @@ class Meshes:
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
             missing = problem.lacking(r, states, theta)
             for k, (joint, _) in enumerate(run.disturbed):
-                density[joint] = max(density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
+                if joint in density:
+                    density[joint] = max(density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
         return problem.with_noise([replace(run.noise, density=density) for run in problem.runs])
 
     def rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
@@ -434,7 +442,7 @@ class Meshes:
         error = _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
-        again = partial(_again, self.structure, problem.runs[0].noise.density, mesh.h)
+        again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold)
         self.notes += [*self._larger(problem), *self._slow(levels[-1])]
         return outcome(
             problem,
@@ -448,6 +456,7 @@ class Meshes:
             notes=self.notes,
             seconds=seconds,
             process_noise=self._process_noise(problem),
+            slow_forces=self._slow_forces(problem),
             again=again,
             lacks=self._lacks(levels),
         )
@@ -463,7 +472,7 @@ class Meshes:
 
     @staticmethod
     def _slow(level: Level) -> list[str]:
-        """Joints whose unmodelled force is no white noise."""
+        """Joints whose unmodelled force is not the noise it was taken to be."""
         found = {} if level.bars is None else level.bars.slow
         return [
             f"{FORCE_NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
@@ -494,15 +503,21 @@ class Meshes:
         return tuple(out)
 
     def _process_noise(self, problem: Problem) -> dict[str, float]:
-        """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period."""
+        """Standard deviation of the white unmodelled force of each joint, if it is drawn anew every sampling period."""
         period = min(r.period for r in self.recordings)
         return dict.fromkeys(self.without, 0.0) | {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
 
+    @staticmethod
+    def _slow_forces(problem: Problem) -> dict[str, SlowForce]:
+        """The unmodelled forces with a memory: of density S and correlation time tau, their variance is S/(2 tau)."""
+        found = problem.runs[0].noise
+        return {joint: SlowForce(float(np.sqrt(0.5 * density / found.memory[joint])), found.memory[joint]) for joint, density in found.slow.items()}
 
-def _again(structure: Structure, density: Mapping[str, float], h: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
+
+def _again(structure: Structure, forces: noise.Forces, h: float, hold: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
     """Another recording with the same structure, process noise and mesh."""
-    found, given, _ = noise.noises([recording], density)
-    return refit(structure, recording, unknowns, theta, found, given, h)
+    found, given, _ = noise.noises([recording], forces)
+    return refit(structure, recording, unknowns, theta, found, given, h, hold)
 
 
 def _second_order(thetas: Sequence[np.ndarray]) -> bool:

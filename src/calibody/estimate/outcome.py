@@ -10,7 +10,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result, Suspect
+from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -35,6 +35,7 @@ def outcome(
     process_noise: dict[str, float],
     again: Again,
     lacks: Sequence[Suspect] = (),
+    slow_forces: dict[str, SlowForce] | None = None,
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
     found = found if solution.converged else found.without_bars
@@ -70,6 +71,7 @@ def outcome(
         cost=2.0 * solution.cost,
         noise_given=given,
         process_noise=process_noise,
+        slow_forces=slow_forces or {},
         runs_agree=found.agreement,
         outliers=_outliers(channels, recordings),
         lacks=tuple(lacks),

@@ -105,6 +105,14 @@ class Outlier:
 
 
 @dataclass(frozen=True)
+class SlowForce:
+    """An unmodelled force with a memory: its standard deviation [N, N m] and correlation time [s]."""
+
+    sd: float
+    correlation_time: float
+
+
+@dataclass(frozen=True)
 class Suspect:
     """A number that the data want elsewhere than where it was held."""
 
@@ -178,6 +186,8 @@ class Result:
     noise_given: bool
     process_noise: dict[str, float]
     """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""
+    slow_forces: dict[str, SlowForce]
+    """The unmodelled force with a memory of each joint that has one, beside the former or instead of it."""
     runs_agree: Agreed | None
     """None for a single run, and for a fit that did not converge."""
     outliers: tuple[Outlier, ...] = field(repr=False)
@@ -244,6 +254,12 @@ class Result:
         return described(self)
 
 
+def forces_described(found: Result | Saved) -> list[str]:
+    """The unmodelled forces, one line each."""
+    white = [f"joint.{joint}: unmodelled force {sd:.3g}" for joint, sd in found.process_noise.items()]
+    return white + [f"joint.{joint}: unmodelled force {f.sd:.3g} with a memory of {f.correlation_time:.3g} s" for joint, f in found.slow_forces.items()]
+
+
 def described(found: Result | Saved) -> str:
     """A result as text: what is determined first, then the parameters, then how well they explain the data."""
     lines = [f"status: {found.status}", *found.unresolved]
@@ -254,7 +270,7 @@ def described(found: Result | Saved) -> str:
         bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved" if found.converged else "no sd")
         lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
     lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in found.fit]
-    lines += [f"joint.{j}: unmodelled force {sd:.3g}" for j, sd in found.process_noise.items()]
+    lines += forces_described(found)
     if found.outliers:
         lines.append(
             f"{len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in found.outliers):.0f} sd"

@@ -66,13 +66,18 @@ from calibody.solve.projected import Entries
 class Noise:
     """Standard deviations of one run: of its channels, and of the unmodelled joint forces.
 
-    `density` [N^2 s, (N m)^2 s] of the force on each joint, the same in all runs: on a mesh of step h, `w_k` has the variance density/h.
+    `density` [N^2 s, (N m)^2 s] of the white force on each joint, the same in all runs: drawn anew after every time H (`Run.hold`), it has the variance density/H. Beside or instead of it a
+    joint may have a force with a memory, the Ornstein-Uhlenbeck process of the density `slow` at frequency zero and the correlation time `memory`: from one H to the next its correlation is
+    `a = exp(-H/memory)`, its variance `slow/H (1 - a)/(1 + a)`.
     """
 
     measured: Mapping[str, float]
     missing: frozenset[str]
     """Channels whose standard deviation is to be found."""
     density: Mapping[str, float]
+    slow: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """[s]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,15 +237,18 @@ class Run(Nodes):
     """Constraint rows that are compliant."""
     typical: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """The typical force L of each row (1, until the start has found it)."""
+    hold: float = 0.0
+    """How long an unmodelled force lasts before another is drawn; that of a node at least. It is the band of frequencies that these forces have, and the same on all meshes of a fit: a
+    finer mesh with faster forces would be another model of them, not a better approximation."""
 
     @classmethod
-    def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise) -> Run:
+    def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise, hold: float = 0.0) -> Run:
         """On a mesh of about h that ends with the recording."""
         duration = recording.end - recording.start
         K = max(4, round(duration / h)) + 1
         step, rows = duration / (K - 1), np.ones(structure.nc)
         soft = Numbers.of(structure).softness[0] > 0.0
-        return cls(structure, recording, recording.start + step * np.arange(K), step, noise, active=rows > 0.0, soft=soft, typical=rows).with_data()
+        return cls(structure, recording, recording.start + step * np.arange(K), step, noise, active=rows > 0.0, soft=soft, typical=rows, hold=hold).with_data()
 
     # -- unknowns ----------------------------------------------------------------------------------------------------------------
 
@@ -265,17 +273,53 @@ class Run(Nodes):
 
     @cached_property
     def disturbed(self) -> tuple[tuple[str, int], ...]:
-        """(joint, velocity of the tree) of every unmodelled force, joints in the order of their noise."""
+        """(joint, velocity of the tree) of every unmodelled force, joints in the order of their noise; those with a memory last (`remembering`)."""
+        return tuple((joint, velocity) for joint in (*self.noise.density, *self.noise.slow) for velocity in self._velocities(joint))
+
+    def _velocities(self, joint: str) -> list[int]:
+        """Of the tree: those of a joint."""
         s = self.structure
-        out = []
-        for joint in self.noise.density:
-            out += [(joint, c.dof) for c in s.scalar_coordinates if c.joint == joint]
-            out += [(joint, c.dof + axis) for c in s.ball_coordinates if c.joint == joint for axis in range(3)]
-        return tuple(out)
+        out = [c.dof for c in s.scalar_coordinates if c.joint == joint]
+        return out + [c.dof + axis for c in s.ball_coordinates if c.joint == joint for axis in range(3)]
+
+    @cached_property
+    def remembering(self) -> np.ndarray:
+        """Which of the unmodelled forces have a memory."""
+        return np.arange(len(self.disturbed)) >= sum(len(self._velocities(joint)) for joint in self.noise.density)
 
     def process_sd(self) -> np.ndarray:
-        """Standard deviation of every unmodelled force on this mesh."""
-        return np.sqrt(np.array([self.noise.density[joint] for joint, _ in self.disturbed]) / self.h)
+        """Standard deviation of every unmodelled force."""
+        densities = [(self.noise.slow if slow else self.noise.density)[joint] for (joint, _), slow in zip(self.disturbed, self.remembering, strict=True)]
+        return np.sqrt(np.array(densities) / self.held * (1.0 - self.memory) / (1.0 + self.memory))
+
+    @property
+    def memory(self) -> np.ndarray:
+        """Correlation of every unmodelled force from one to the next."""
+        times = np.array([self.noise.memory[joint] if slow else 1.0 for (joint, _), slow in zip(self.disturbed, self.remembering, strict=True)])
+        return np.where(self.remembering, np.exp(-self.held / times), 0.0)
+
+    @property
+    def held(self) -> float:
+        """`hold` as it fits into the recording."""
+        return self.h * (self.K - 1) / (self.draws + 1)
+
+    @property
+    def draws(self) -> int:
+        """How many forces act one after the other: around every inner node of a mesh as coarse as they last."""
+        return self.inner if self.hold <= self.h else max(round((self.K - 1) * self.h / self.hold) - 1, 1)
+
+    @cached_property
+    def lasting(self) -> Sparse:
+        """(inner nodes, draws): the force of a node is the mean of those that act from half a step before it to half a step after; the first and the last last to the ends."""
+        ends = np.append(0.0, np.arange(1.5, self.draws + 0.5) * self.held / self.h)
+        ends = np.append(ends, self.K - 1.0)
+        node = np.arange(1, self.K - 1)[:, None]
+        first = np.clip(np.searchsorted(ends, node - 0.5, side="right") - 1, 0, self.draws - 1)
+        draw = np.minimum(first + np.arange(2), self.draws - 1)
+        part = np.minimum(ends[draw + 1], node + 0.5) - np.maximum(ends[draw], node - 0.5)
+        part[:, 1] = np.where(draw[:, 1] > draw[:, 0], part[:, 1], 0.0)
+        keep = part > 1e-9
+        return sp.csr_matrix((part[keep], (np.broadcast_to(node - 1, draw.shape)[keep], draw[keep])), shape=(self.inner, self.draws))
 
     @property
     def ringing(self) -> np.ndarray:
@@ -290,7 +334,9 @@ class Run(Nodes):
             Forces(MULTIPLIERS, inner + 0.1, self.kept, kept=self.active, times=self.times),
         ]
         if self.disturbed:
-            blocks.append(Amounts(PROCESS, inner + 0.1, len(self.disturbed), 1.0, times=self.times[1:-1], unit=self.process_sd()))
+            draws = np.arange(1, self.draws + 1) * self.held
+            forces = Amounts(PROCESS, draws / self.h + 0.1, len(self.disturbed), 1.0, times=self.times[0] + draws, unit=self.process_sd(), memory=self.memory)
+            blocks.append(forces)
         if len(self.ringing):
             ends = self.times[[0, -1]]
             blocks.append(Amounts(RINGING, np.array([0.0, K - 1.0]), len(self.ringing), 1.0, times=ends, unit=np.ones(len(self.ringing))))
@@ -317,7 +363,7 @@ class Run(Nodes):
         unmodelled = None
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
-            unmodelled[[dof for _, dof in self.disturbed], 1:-1] = (motion.parts[PROCESS] * self.process_sd()).T
+            np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ motion.parts[PROCESS] * self.process_sd()).T)
         return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides, self.smooth)
 
     def sided(self, motion: States, frames: Frames) -> States:
@@ -416,10 +462,12 @@ class Run(Nodes):
 
     def _by_process(self, frames: Frames) -> list[Term]:
         """Of the balance, by the unmodelled forces."""
-        s, out = self.structure, []
+        s, part, out = self.structure, self.lasting.tocoo(), []
         for j, ((_, velocity), sd) in enumerate(zip(self.disturbed, self.process_sd(), strict=True)):
             dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-            out.append(Term(BALANCE, PROCESS, dofs, np.full(len(dofs), j), -sd * acts[:, 1:-1], (s.nv, len(self.disturbed))))
+            row = part.row[None, :] * s.nv + dofs[:, None]
+            draw = np.broadcast_to(part.col * len(self.disturbed) + j, row.shape)
+            out.append(Term(BALANCE, PROCESS, row.ravel(), draw.ravel(), (-sd * part.data * acts[:, 1 + part.row]).ravel()))
         return out
 
     def _by_constraints(self, numbers: Numbers, result: Evaluation) -> list[Term]:

@@ -82,7 +82,7 @@ def refuse(
     except CalibodyError:  # a channel that begins later
         return
     theta = theta_of(unknowns, {})
-    problem = worker.problem(cut, unknowns, theta, noise.noises(cut, {})[0])
+    problem = worker.problem(cut, unknowns, theta, noise.noises(cut, noise.Forces())[0])
     problem.values([begin(problem, r, theta) for r in range(len(cut))], theta)
 
 
@@ -122,7 +122,7 @@ class _Worker:
 
     @told()
     def fit(self, recordings: Sequence[Recording], unknowns: Sequence[Entry], theta: np.ndarray, began: float) -> Result:
-        found, given, missing = noise.noises(recordings, {})
+        found, given, missing = noise.noises(recordings, noise.Forces())
         problem = self.problem(recordings, unknowns, theta, found)
         x = [begin(problem, r, theta) for r in range(len(recordings))]
         history: list[Iteration] = []

@@ -43,7 +43,7 @@ def slow_forces(
     """The test of every disturbed joint, all runs together; `lin` and its factor are the states' at this point, T how the residuals follow the parameters that may move."""
     Q, _ = np.linalg.qr(T / np.maximum(np.linalg.norm(T, axis=0), 1e-300)) if T.shape[1] else (T, None)
     out = {}
-    for joint in problem.runs[0].noise.density:
+    for joint in dict.fromkeys(joint for joint, _ in problem.runs[0].disturbed):
         columns = _waves(problem, x, theta, joint)
         response = -factor.solve(np.vstack([np.zeros((factor.n, columns.shape[1])), columns]))
         moved = lin.Fx @ response[: factor.n]

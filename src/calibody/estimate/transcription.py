@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
+from calibody.estimate.unmodelled import EXPECTED, ProcessNoise, for_all, refused
 from calibody.recording.recording import is_finite
 
 if TYPE_CHECKING:
     from calibody.estimate.estimator import Report, Unknowns
     from calibody.estimate.identifiability import Identifiability
-    from calibody.estimate.noise import ProcessNoise
     from calibody.estimate.result import Result
     from calibody.model import Model
     from calibody.recording.recording import Recording
@@ -32,8 +32,8 @@ class Transcription(AbstractEstimator):
     joint is compliant. Both give the same estimates; change it only to compare them or their speed."""
     process_noise: ProcessNoise = "none"
     """Forces that the model lacks [N, N m], as the standard deviation of one drawn anew every sampling period: "none" (the model is exact, only
-    measurements are noisy), "auto" (found with the unknowns), one number for all joints, or one per joint, {"joint.NAME": sd}. Usual: 1e-3 to 1e-1 of the
-    joint's largest force. Take "auto" where the residuals of "none" are much larger than the noise or have a memory."""
+    measurements are noisy), "auto" (found with the unknowns), one number for all joints, or one per joint, {"joint.NAME": sd}; or {"sd": ..., "correlation_time": ...}, for all joints or one
+    per joint, of a force with a memory, each number or "auto". Usual: 1e-3 to 1e-1 of the joint's largest force. Take "auto" where the residuals of "none" are much larger than the noise or have a memory."""
     h: float | None = None
     """Time between nodes [s], usually 0.1 to 4 sampling periods. Left out, the mesh starts as coarse as the motion allows and is halved while the parameters still
     move; give it where that takes too long, or to compare fits on the same mesh."""
@@ -42,7 +42,7 @@ class Transcription(AbstractEstimator):
 
     def __post_init__(self) -> None:
         refuse_unless_one_of(COORDINATES, "coordinates", self.coordinates)
-        refuse_unless(_is_process_noise(self.process_noise), "process_noise", self.process_noise, _EXPECTED_NOISE)
+        refuse_unless(_is_process_noise(self.process_noise), "process_noise", self.process_noise, EXPECTED)
         refuse_unless(self.h is None or (is_finite(self.h) and self.h > 0), "h", self.h, "a positive time step in seconds, or leave it out")
         refuse_unless(isinstance(self.robust, bool), "robust", self.robust, "true or false")
 
@@ -76,11 +76,7 @@ class Transcription(AbstractEstimator):
         refuse(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates, h=self.h)
 
 
-_EXPECTED_NOISE = '"none", "auto", a standard deviation in N or N m that is not negative, or one per joint, { "joint.NAME" = ... }'
-
-
 def _is_process_noise(given: object) -> bool:
     if isinstance(given, str):
         return given in PROCESS_NOISE
-    sds = list(given.values()) if isinstance(given, Mapping) else [given]
-    return all(is_finite(sd) and sd >= 0 for sd in sds)
+    return all(refused(one) is None for one in ([given] if for_all(given) else given.values()))  # type: ignore[union-attr,arg-type]

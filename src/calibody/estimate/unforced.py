@@ -40,8 +40,8 @@ def forces_wanted(problem: Problem, x: Sequence[States], theta: np.ndarray, join
     free = (theta > problem.lower) & (theta < problem.upper)
     lin = problem.linearise(x, theta, hold_scale=False)
     taken = step(lin, theta, np.where(free, -np.inf, theta), np.where(free, np.inf, theta), np.zeros(len(theta)), problem.scale)
-    disturbed = problem.with_noise([replace(run.noise, density=dict.fromkeys(joints, run.h)) for run in problem.runs])  # an sd of 1 N
-    x = [states.changed(**{PROCESS: np.zeros((run.inner, len(run.disturbed)))}) for run, states in zip(disturbed.runs, x, strict=True)]
+    disturbed = problem.with_noise([replace(run.noise, density=dict.fromkeys(joints, run.held)) for run in problem.runs])  # an sd of 1 N
+    x = [states.changed(**{PROCESS: np.zeros((run.draws, len(run.disturbed)))}) for run, states in zip(disturbed.runs, x, strict=True)]
     if any(p < level for p in _pushed(disturbed, x, theta, lin, taken, free).values()):
         return True
     T = (lin.Ft.toarray() + lin.Fx @ _states(taken))[:, free]

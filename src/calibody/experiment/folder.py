@@ -153,7 +153,12 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
             name: {"incomplete": p.incomplete, "channels": {c: {"rms": _number(x.rms), "rms_of_signal": _spread(x.measured)} for c, x in p.channels.items()}}
             for name, p in predictions.items()
         },
-        "noise": {"given": result.noise_given, "measured": _noise(result.fit), "process": dict(result.process_noise)},
+        "noise": {
+            "given": result.noise_given,
+            "measured": _noise(result.fit),
+            "process": dict(result.process_noise),
+            "slow": {joint: asdict(f) for joint, f in result.slow_forces.items()},
+        },
         "chi2": _number(result.chi2),
         "dof": result.dof,
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},

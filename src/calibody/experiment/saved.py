@@ -15,7 +15,7 @@ import numpy as np
 from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, Suspect, described
+from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, SlowForce, Suspect, described
 from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
 
 if TYPE_CHECKING:
@@ -97,6 +97,10 @@ class Saved:
     @property
     def process_noise(self) -> Mapping[str, float]:
         return self.document["noise"]["process"]
+
+    @property
+    def slow_forces(self) -> Mapping[str, SlowForce]:
+        return {joint: SlowForce(**given) for joint, given in self.document["noise"].get("slow", {}).items()}
 
     @cached_property
     def runs_agree(self) -> Agreed | None:

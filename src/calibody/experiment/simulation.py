@@ -41,7 +41,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
     theta = initial_theta(unknowns)
     structure = Structure.build(model, coordinates)
-    found, _, _ = noise.noises(recordings, {})
+    found, _, _ = noise.noises(recordings, noise.Forces())
     problem = Problem.of([Run.of(structure, r, r.period, n) for r, n in zip(recordings, found, strict=True)], unknowns)
     out = {}
     for k, recording in enumerate(recordings):

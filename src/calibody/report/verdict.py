@@ -130,9 +130,13 @@ def _lacking(found: Saved) -> Iterator[Item]:
         wrong = any(abs(s.largest_shift[1]) > WRONG for s in found.lacks)
         said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars do not cover that. ' if wrong else ''}{first.advice}"
         yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks[1:6]))
-    forces = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
+    white = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
+    forces = dict.fromkeys([*white, *found.slow_forces])
     if forces:
-        sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in forces.items())
+        sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in white.items())
+        sizes += tuple(
+            f"joint.{joint}: {plain(f.sd, 2)} (standard deviation) with a memory of {plain(f.correlation_time, 2)} s." for joint, f in found.slow_forces.items()
+        )
         sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
         yield Item("How large is what it lacks?" if found.lacks else question, GOOD, sentence, sizes)
 
@@ -163,7 +167,7 @@ def _residuals(found: Saved) -> Iterator[Item]:
     given = bool(found.document["noise"]["given"])
     large = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE]
     small = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
-    smoothed = any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
+    smoothed = bool(found.slow_forces) or any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
     lacking = {s.path for s in found.lacks}
     coloured = [c for c, f in fit.items() if f"{c}.noise" in lacking or (not smoothed and f["whiteness"] is not None and f["whiteness"] < NOT_WHITE)]
     question = "Do the residuals look like noise?"
