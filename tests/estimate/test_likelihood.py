@@ -11,7 +11,7 @@ import pytest
 from race_problems import problem as race
 
 import calibody as cb
-from calibody.estimate.equation_error import EquationError
+from calibody.estimate.equation_error import EquationError, FirstMotion
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.marginal import Hyper, dependent
 from calibody.estimate.meshes import Meshes
@@ -140,7 +140,7 @@ def test_the_regression_does_not_depend_on_the_scale_of_forces() -> None:
     run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time[::2], y, 1e-3),), (cb.Drive("actuator.motor", torque),))
     problem, x, theta = begun(pendulum(), run, values, 0.01, "tree")
     for cutoff in (3.0, 10.0):
-        error = EquationError(problem, x, theta, cutoff)
+        error = EquationError(FirstMotion(problem, x, theta), cutoff)
         assert error.phi(7.0 * theta) == pytest.approx(error.phi(theta), abs=1e-6 * abs(error.phi(theta)))
         found = error.solve(theta)
         assert found[0] / found[3] == pytest.approx(0.4, rel=0.1)
@@ -160,10 +160,10 @@ def test_gentle_double_with_process_noise(shared: Path, guess: float) -> None:
     """From 3 times and 0.3 times the truth; L never rises."""
     model, recording, truth = race(shared, "gentle_double")
     result = cb.fit(model, recording.cut(end=5.0), {path: cb.Unknown(guess * value) for path, value in truth.items()}, process_noise="auto", h=0.01)
-    assert result.converged and result.iterations <= 40
+    assert result.converged
     first = max(k for k, i in enumerate(result.history) if i.number == 1)  # before it: the attempt without unmodelled forces, whose mesh is too coarse
     values = [i.cost for i in result.history[first:]]
-    assert len(values) > 3 and all(after <= before + 1e-3 for before, after in pairwise(values))
+    assert 3 < len(values) <= 20 and all(after <= before + 1e-3 for before, after in pairwise(values))
     for path, value in truth.items():
         e = result.parameters[path]
         assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd, path

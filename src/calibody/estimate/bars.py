@@ -1,7 +1,8 @@
 """Error bars of a fit with unmodelled forces; whether those are the white noise they were taken to be is tested too (`slow.py`).
 
 **Curvature.** Gauss-Newton's `T'T` counts noise in accelerations as information and takes the noise sizes as known: on a real cart it is 13 times the curvature of L along "everything heavier". The covariance
-is therefore that of the Hessian of L over parameters and noise sizes, from differences of the gradient (`Likelihood.curvature`), noise sizes eliminated.
+is therefore that of the Hessian of L over parameters and noise sizes, from differences of the gradient (`Likelihood.curvature`; where random directions show that Gauss-Newton's is the same among
+the parameters, that), noise sizes eliminated.
 
 **Correlation.** The score of node k, `s_k`, adds up `T_i F_i` of the residuals near it (of a noise size `-F_i^2`); all scores together are minus the slope of the volume, which is shared out evenly. Node k moves the
 estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.long_run`) is H^-1; if not, it is what the parameters really scatter by. Residuals of

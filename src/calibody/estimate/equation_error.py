@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -58,8 +59,9 @@ class Candidate:
 def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray, hints: Sequence[np.ndarray] = ()) -> list[Candidate]:
     """What the regressions with every cutoff find, and the values that are there (and `hints`), with the forces that each leaves."""
     out: list[Candidate] = []
+    motion = FirstMotion(problem, x, theta)
     for cutoff in CUTOFFS:
-        error = EquationError(problem, x, theta, cutoff)
+        error = EquationError(motion, cutoff)
         if cutoff > CUTOFFS[0] and error.share == 1.0:
             continue
         found = error.solve(theta)
@@ -69,34 +71,104 @@ def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray, hints: 
     return out
 
 
-class EquationError:
-    """phi of a problem on a given motion with one cutoff [Hz]; `theta` are values to find the directions of the joints' forces with."""
+class FirstMotion:
+    """The equations of a problem on a given motion, at any values of the parameters; `theta` are values to find the directions of the joints' forces with.
 
-    def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, cutoff: float) -> None:
-        self.problem, self.cutoff = problem, cutoff
-        self.x = list(x)
-        h = max(run.h for run in problem.runs)
-        share = 2.0 * cutoff * h
-        self.share = 1.0 if share > WIDEST or min(run.inner for run in problem.runs) < 40 else share
+    Masses, inertias, frictions and gains enter linearly. Where all unknowns do, one evaluation and its derivatives are those of all values.
+    """
+
+    def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> None:
+        self.problem, self.x, self.theta = problem, list(x), theta
         self.maps = [_to_joints(problem, r, states, theta) for r, states in enumerate(x)]
-        self.count = self.share * sum(run.inner for run in problem.runs)
-        s = problem.runs[0].structure
-        self.freedoms = s.nv - problem.runs[0].kept
         self.thinned = [_thinned(problem, r, states, theta) for r, states in enumerate(self.x)]
+        _, by = self.here
+        seen = np.any([np.any(J, axis=(0, 1)) for J in by], axis=0)
+        self.linear = bool(np.all(problem.proportional[seen]))
+
+    @cached_property
+    def here(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        return self.evaluated(self.theta, True)
+
+    def evaluated(self, theta: np.ndarray, parameters: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Of every run the joint forces that the equations lack (inner, joints), and their derivatives (inner, joints, p)."""
+        value, by = [], []
+        for r, (run, states, to_joints) in enumerate(zip(self.problem.runs, self.x, self.maps, strict=True)):
+            part, columns = self.problem.linearised(r, states, theta, parameters).part, self.problem.columns[r]
+            balance, nv = run.layout.row_place[BALANCE], run.structure.nv
+            value.append(_joined(to_joints, part.C[balance].reshape(run.inner, nv, 1))[..., 0])
+            if parameters:
+                found = _joined(to_joints, part.Ct[balance].reshape(run.inner, nv, -1))
+                by.append(np.zeros((*found.shape[:2], len(theta))))
+                by[-1][..., columns] = found
+        return value, by
+
+    def blocks(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Of every run dr_k/dq_(k+1) of some nodes (nodes, freedoms, freedoms)."""
+        if self.linear:
+            at, by = self._blocks_here
+            return [B + np.tensordot(theta - self.theta, dB, 1) for B, dB in zip(at, by, strict=True)]
+        return self._blocks(theta)
+
+    def blocks_by(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Their derivatives (p, nodes, freedoms, freedoms)."""
+        if self.linear:
+            return self._blocks_here[1]
+        return self._differences(theta, self._blocks(theta))
+
+    @cached_property
+    def _blocks_here(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        at = self._blocks(self.theta)
+        return at, self._differences(self.theta, at)
+
+    def _differences(self, theta: np.ndarray, at: Sequence[np.ndarray]) -> list[np.ndarray]:
+        out = [np.zeros((len(theta), *B.shape)) for B in at]
+        for k in np.flatnonzero(self.linear | moves_masses(self.problem)):
+            moved = theta.copy()
+            moved[k] += 1e-4 * self.problem.scale[k]
+            for dB, B, other in zip(out, at, self._blocks(moved), strict=True):
+                dB[k] = (other - B) / (1e-4 * self.problem.scale[k])
+        return out
+
+    def _blocks(self, theta: np.ndarray) -> list[np.ndarray]:
+        out = []
+        for r, (run, (point, basis)) in enumerate(zip(self.problem.runs, self.thinned, strict=True)):
+            _, numbers, _ = self.problem.model_of(r, theta)
+            found = evaluate(run.structure, numbers, point)
+            assert found.plus is not None
+            blocks = np.zeros((found.plus.shape[1], run.structure.nv, run.structure.nv))
+            blocks[:, found.rows, found.columns] = found.plus.T / run.h
+            blocks = blocks[::3]
+            out.append(blocks if basis is None else np.einsum("kvi,kvw,kwj->kij", basis, blocks, basis))
+        return out
+
+
+class EquationError:
+    """phi on a given motion with one cutoff [Hz]."""
+
+    def __init__(self, motion: FirstMotion, cutoff: float) -> None:
+        self.motion, self.problem, self.cutoff = motion, motion.problem, cutoff
+        runs = self.problem.runs
+        share = 2.0 * cutoff * max(run.h for run in runs)
+        self.share = 1.0 if share > WIDEST or min(run.inner for run in runs) < 40 else share
+        self.count = self.share * sum(run.inner for run in runs)
+        self.freedoms = runs[0].structure.nv - runs[0].kept
 
     def forces(self, theta: np.ndarray, parameters: bool) -> tuple[np.ndarray, np.ndarray]:
         """Filtered forces (nodes, joints) of all runs, in units such that each node counts `share`, and their derivatives (nodes, joints, p)."""
-        lin = self.problem.linearise(self.x, theta, parameters=parameters).whole
-        first, value, by = 0, [], []
-        for run, to_joints in zip(self.problem.runs, self.maps, strict=True):
-            rows = slice(first, first + run.layout.row_place[BALANCE].stop)
-            r = self._filtered(run, _joined(to_joints, lin.C[rows].reshape(run.inner, run.structure.nv, 1)))
-            weight = np.sqrt(self.share * run.inner / len(r))
-            value.append(weight * r[..., 0])
-            if parameters:
-                by.append(weight * self._filtered(run, _joined(to_joints, lin.Ct[rows].reshape(run.inner, run.structure.nv, -1))))
-            first += run.layout.rows
-        return np.concatenate(value), np.concatenate(by) if parameters else np.zeros(0)
+        if self.motion.linear:
+            r, J = self._here
+            return r + J @ (theta - self.motion.theta), J
+        value, by = self.motion.evaluated(theta, parameters)
+        return self._weighed(value), self._weighed(by) if parameters else np.zeros(0)
+
+    @cached_property
+    def _here(self) -> tuple[np.ndarray, np.ndarray]:
+        value, by = self.motion.here
+        return self._weighed(value), self._weighed(by)
+
+    def _weighed(self, of_runs: Sequence[np.ndarray]) -> np.ndarray:
+        filtered = [(run, self._filtered(run, rows)) for run, rows in zip(self.problem.runs, of_runs, strict=True)]
+        return np.concatenate([np.sqrt(self.share * run.inner / len(rows)) * rows for run, rows in filtered])
 
     def _filtered(self, run: Run, rows: np.ndarray) -> np.ndarray:
         """(inner, ...) through the low-pass, ends cut."""
@@ -127,19 +199,8 @@ class EquationError:
 
     def masses(self, theta: np.ndarray) -> float:
         """`beta sum_k log |det dr_k/dq_(k+1)|`, up to a constant."""
-        out = 0.0
-        for r, (run, (point, basis)) in enumerate(zip(self.problem.runs, self.thinned, strict=True)):
-            _, numbers, _ = self.problem.model_of(r, theta)
-            found = evaluate(run.structure, numbers, point)
-            assert found.plus is not None
-            nv = run.structure.nv
-            blocks = np.zeros((found.plus.shape[1], nv, nv))
-            blocks[:, found.rows, found.columns] = found.plus.T / run.h
-            blocks = blocks[::3]
-            if basis is not None:
-                blocks = np.einsum("kvi,kvw,kwj->kij", basis, blocks, basis)
-            out += self.share * run.inner * float(np.linalg.slogdet(blocks)[1].mean())
-        return out
+        both = zip(self.problem.runs, self.motion.blocks(theta), strict=True)
+        return sum(self.share * run.inner * float(np.linalg.slogdet(blocks)[1].mean()) for run, blocks in both)
 
     def density(self, theta: np.ndarray) -> dict[str, float]:
         """Of the force of every disturbed joint [N^2 s, (N m)^2 s]."""
@@ -162,7 +223,7 @@ class EquationError:
             weight = self._part(r) * self.count / np.maximum((r**2).sum(axis=0), 1e-300)
             g, H = np.einsum("kv,kvp,v->p", r, J, weight), np.einsum("kvp,kvq,v->pq", J, J, weight)
             seen = np.diag(H) > 0.0
-            g -= self._masses_slope(theta, seen)
+            g -= np.where(seen, self._masses_slope(theta), 0.0)
             low, high = np.where(seen, problem.lower - theta, 0.0), np.where(seen, problem.upper - theta, 0.0)
             size = 2.0 * np.maximum(problem.scale, np.abs(theta))
             low, high = np.maximum(low, -size), np.minimum(high, size)
@@ -185,12 +246,11 @@ class EquationError:
                 break
         return theta
 
-    def _masses_slope(self, theta: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        out, here = np.zeros(len(theta)), self.masses(theta)
-        for k in np.flatnonzero(seen & moves_masses(self.problem)):
-            moved = theta.copy()
-            moved[k] += 1e-4 * self.problem.scale[k]
-            out[k] = (self.masses(moved) - here) / (1e-4 * self.problem.scale[k])
+    def _masses_slope(self, theta: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(theta))
+        for run, B, dB in zip(self.problem.runs, self.motion.blocks(theta), self.motion.blocks_by(theta), strict=True):
+            inverse = np.linalg.inv(B)
+            out += self.share * run.inner * np.einsum("kij,pkji->p", inverse, dB) / len(B)
         return out
 
 

@@ -36,6 +36,8 @@ PROXIMAL = 1e-2
 """Every step is held to where it starts from as if that were known to ten declared scales: nothing where the data say more, and what they do not determine stays where it is."""
 LEARNT = 1e-3
 """Cosine between a step and what it lacked below which nothing is learnt from it (the update would divide by next to nothing)."""
+NOTHING = 0.05
+"""Standard deviations: three steps in a row below it that promise next to nothing are the end, though noise sizes may go on to where they have no effect."""
 SLACK = 1e-3
 """Decrease of L that rounding and the end of smoothing may leave unfulfilled."""
 
@@ -61,7 +63,7 @@ def maximise(function: Likelihood, spot: Spot, report: Callable[[Iteration], Non
     here: Derivatives | None = None
     for number in range(1, most + 1):
         here = function.derivatives(spot)
-        H = positive(lacking.seen(spot, here), np.asarray(here.taken.information))
+        H = positive(_in_variances(function, lacking.seen(spot, here), here.gradient), np.asarray(here.taken.information))
         low, high = _room(function, spot, here, inertial)
         new, d, length = spot, np.zeros(p + function.n), 0.0
         for _ in range(DAMPINGS):
@@ -78,13 +80,25 @@ def maximise(function: Likelihood, spot: Spot, report: Callable[[Iteration], Non
             good = decrement < SLACK
             return Found(spot, here, "converged" if good else f"stopped at iteration {number}: no step makes the data more likely; give better initial values.")
         spot = new
-        small = small + 1 if decrement < SLACK else 0
+        small = small + 1 if decrement < 10.0 * SLACK and change < NOTHING else 0
         if (length == 1.0 and damping < 1e-6 and decrement < DECREMENT) or small >= 3:
             return Found(spot, here, "converged")
         if length > 0.9:
             damping = damping / 10.0 if damping > 1e-3 else 0.0
     sentence = f"stopped after {most} iterations without converging; the last step promised a likelihood larger by a factor of exp({decrement:.2g})."
     return Found(spot, here, sentence)
+
+
+def _in_variances(function: Likelihood, H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """H with the curvature of forces that are to become smaller as Newton's step for their variances `v = exp(2 l)` has it, `H - 2 g`.
+
+    A force that the data do not want has L nearly linear in v, down to v = 0; in l that is an exponential, along which Newton's own steps are 1/2, however far the end.
+    """
+    out = H.copy()
+    for k, h in enumerate(function.hypers, start=function.p):
+        if h.process and gradient[k] > 0.0:
+            out[k, k] = max(H[k, k] - 2.0 * gradient[k], gradient[k] / FARTHEST)
+    return out
 
 
 def scales(entries: Sequence[Entry]) -> np.ndarray:

@@ -96,7 +96,7 @@ def transcribe(
         levels = calm.levels(base, theta, h is None)
         if not calm.pushed(levels):
             return calm.result(levels, time.perf_counter() - began)
-        worker.history, worker.hints = calm.history, [level.solution.theta for level in levels if level.solution.converged][-1:]
+        worker.history, worker.hints = calm.history, [levels[-1].solution.theta]
     levels = worker.levels(base, theta, h is None)
     return worker.result(levels, time.perf_counter() - began)
 

@@ -176,17 +176,18 @@ class Problem(Observed[Run, States]):
         parts = zip(self.runs, self.entries_of, strict=True)
         return tuple(Problem((run,), tuple(e if e.run is None else replace(e, run=0) for e in entries)) for run, entries in parts)
 
-    def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True) -> Linearised:
+    def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True, residuals: bool = True) -> Linearised:
         """One run: residuals, equations and their derivatives, those by the parameters that it depends on (`columns`); without `parameters` these are
-        zero (they cost as much as all others)."""
-        return self.singles[r]._linearised(motion, theta[self.columns[r]], parameters)
+        zero (they cost as much as all others); without `residuals` there are none."""
+        return self.singles[r]._linearised(motion, theta[self.columns[r]], parameters, residuals)
 
-    def _linearised(self, motion: States, theta: np.ndarray, parameters: bool) -> Linearised:
+    def _linearised(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
         run, p = self.runs[0], len(self.entries)
         model, numbers, sensors = self.model_of(0, theta)
         point, frames = self.framed(0, motion, model, numbers)
         result = evaluate(run.structure, numbers, point, frames=frames)
-        F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters)
+        none = np.zeros(0), sp.csr_matrix((0, run.layout.size)), np.zeros((0, p))
+        F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters) if residuals else none
         started = self._started(run, model, numbers, frames, motion)
         C = np.concatenate([run.equations(numbers, result, motion), *(found.value - d.y for d, found in zip(run.starts, started, strict=True))])
         more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
@@ -206,9 +207,9 @@ class Problem(Observed[Run, States]):
         """What is known exactly of the start, as the motion has it; no sensor is between."""
         return [predicted(run, model, numbers, frames, motion.multipliers, {}, d) for d in run.starts]
 
-    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True) -> Runs:
+    def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True, residuals: bool = True) -> Runs:
         """All runs; `hold_scale`: hold the overall scale of a problem that has none (not where the information is asked for)."""
-        parts = tuple(spread(lambda r: self.linearised(r, x[r], theta, parameters).part, len(self.runs)))
+        parts = tuple(spread(lambda r: self.linearised(r, x[r], theta, parameters, residuals).part, len(self.runs)))
         F, Ft = self.prior(theta), self.prior_slope()
         if parameters and hold_scale and self._scale_free(theta, x, parts):
             F, Ft = np.append(F, 0.0), sp.vstack([Ft, sp.csr_matrix(self._scale_row(theta))], format="csr")
@@ -217,7 +218,7 @@ class Problem(Observed[Run, States]):
     # -- scale ---------------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _forces(self) -> np.ndarray:
+    def proportional(self) -> np.ndarray:
         """Which parameters the equations are linear and homogeneous in: masses, inertias and everything that is a force per something."""
         model = self.runs[0].structure.model
         return np.array([bool(e.places) and all(p.sensor is None and number_at(model, p.path).linear for p in e.places) for e in self.entries])
@@ -227,7 +228,7 @@ class Problem(Observed[Run, States]):
         ratios only, and a step could make the equations hold by making all of them small."""
         if any(run.structure.nc or any(observe.is_drive(d.channel) for d in run.data) for run in self.runs):
             return False
-        linear = np.where(self._forces, theta, 0.0)
+        linear = np.where(self.proportional, theta, 0.0)
         known = total = 0.0
         for run, motion, part, own in zip(self.runs, x, parts, self.columns, strict=True):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
@@ -238,7 +239,7 @@ class Problem(Observed[Run, States]):
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
         """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
-        direction = np.where(self._forces, theta / self.scale**2, 0.0)
+        direction = np.where(self.proportional, theta / self.scale**2, 0.0)
         norm = float(np.linalg.norm(direction * self.scale))
         return 1e6 * direction / max(norm, 1e-300)
 
