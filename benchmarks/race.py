@@ -169,6 +169,7 @@ def present(tool: str) -> bool:
 def timed(tool: str, name: str, guess: float, cache: str) -> tuple[float, float, dict | None]:
     """Seconds of a process of its own, by the clock and of all cores, and what it found."""
     environment = {**os.environ, "CALIBODY_CACHE": cache, "PYTHONPATH": str(ROOT / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed comes compiled, the sources here are in the first run
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([interpreter(tool), __file__, "--worker", tool, name, str(guess)], capture_output=True, text=True, env=environment, timeout=600)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -289,7 +289,7 @@ class Meshes:
         problem = problem.sharpened(sharp)
         staged = self.friction and coarse is None
         settings = Settings(
-            iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=2 if sharper else 4
+            iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=1 if sharper else 4
         )
         solution = minimise(problem, x, theta, settings, self._note)
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say

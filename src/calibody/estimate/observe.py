@@ -92,12 +92,12 @@ class NodeValues:
     dofs: np.ndarray
     gradient: np.ndarray
 
-    def matrix(self, width: int) -> Sparse:
-        """(K, K width): derivative with respect to all nodes' unknowns, of which each has `width`, the tangents first."""
-        K = len(self.value)
-        rows = np.broadcast_to(np.arange(K), self.gradient.shape)
-        columns = rows * width + self.dofs[:, None]
-        return sp.csr_matrix((self.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(K, K * width))
+    def matrix(self, width: int, W: Sparse) -> Sparse:
+        """(samples, K width): W (samples, K) times the derivative with respect to all nodes' unknowns, of which each has `width`, the tangents first."""
+        order = np.argsort(self.dofs)
+        values = W.data[:, None] * self.gradient[order].T[W.indices]
+        columns = W.indices[:, None] * width + self.dofs[order]
+        return sp.csr_matrix((values.ravel(), columns.ravel(), W.indptr * len(order)), shape=(W.shape[0], W.shape[1] * width))
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def at_samples(
     if turns(d.channel):
         return _turning(*orientation(structure, model, numbers, f, d.channel), d.channel, W, dW)
     nodes = at_nodes(structure, model, f, d.channel)
-    return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: W @ nodes.matrix(width), W.dot)
+    return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: nodes.matrix(width, W), W.dot)
 
 
 def whole_turns(structure: Structure, d: Data, prediction: np.ndarray) -> float:
@@ -469,7 +469,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
         return W @ (law.drive_by_numbers(sm, rho, control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)] + np.zeros(len(sm)))
 
     whole = None if alone else (velocity, W)
-    return Sampled(W @ force, dW @ force, lambda width: by_nodes @ at.matrix(width), by_nodes.dot, None, by_control, whole, by_number)
+    return Sampled(W @ force, dW @ force, lambda width: at.matrix(width, by_nodes), by_nodes.dot, None, by_control, whole, by_number)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:
@@ -479,6 +479,12 @@ def _axial(B: np.ndarray) -> np.ndarray:
 
 def _rows(M: np.ndarray) -> al.Matrix:
     return tuple(map(tuple, M))  # type: ignore[return-value]
+
+
+def weighed(A: Sparse, weight: np.ndarray) -> Sparse:
+    """A with every row times its weight."""
+    A = A.tocsr()
+    return sp.csr_matrix((A.data * np.repeat(weight, np.diff(A.indptr)), A.indices, A.indptr), shape=A.shape)
 
 
 def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:

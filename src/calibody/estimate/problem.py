@@ -182,6 +182,20 @@ class Problem(Observed[Run, States]):
         return self.singles[r]._linearised(motion, theta[self.columns[r]], parameters, residuals)
 
     def _linearised(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
+        """Kept, if it is whole: where an iteration has ended is where its error bars are asked for."""
+        if not (parameters and residuals):
+            return self._derived(motion, theta, parameters, residuals)
+        known = self._last.get(0)
+        if known is None or known[0] is not motion or not np.array_equal(known[1], theta):
+            known = self._last[0] = motion, theta.copy(), self._derived(motion, theta, True, True)
+        return known[2]
+
+    @cached_property
+    def _last(self) -> dict[int, tuple[States, np.ndarray, Linearised]]:
+        """The last states and parameters, and what was linearised there."""
+        return {}
+
+    def _derived(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
         run, p = self.runs[0], len(self.entries)
         model, numbers, sensors = self.model_of(0, theta)
         point, frames = self.framed(0, motion, model, numbers)
@@ -257,7 +271,7 @@ class Problem(Observed[Run, States]):
             by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
             for block, by in run.by_drives(model, prediction.sampled):
                 by_nodes = by_nodes + run.layout.across(prediction.gain * by, block)
-            fx.append(sp.diags(weight) @ (by_nodes if forces is None else by_nodes + prediction.gain * run.by_forces(*forces)))
+            fx.append(observe.weighed(by_nodes if forces is None else by_nodes + prediction.gain * run.by_forces(*forces), weight))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
             for k, actuator, change in timing:
                 if (by := prediction.sampled.by_control.get(actuator)) is not None:

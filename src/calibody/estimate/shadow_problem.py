@@ -256,7 +256,7 @@ class ShadowProblem(Observed[Steps, States]):
         by_place = p.N.along(states.v)[:, c]
         gradient = np.concatenate([(by_place[:, None, :] @ self.transition.tangents(p))[:, 0], p.N.first[:, c]], axis=1)
         W, dW = self.runs[r].sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-        return observe.Sampled(W @ value, dW @ value, lambda width: W @ observe.NodeValues(value, np.arange(2 * s.nv), gradient.T).matrix(width), W.dot)
+        return observe.Sampled(W @ value, dW @ value, lambda width: observe.NodeValues(value, np.arange(2 * s.nv), gradient.T).matrix(width, W), W.dot)
 
     def _predicted(self, r: int, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors, d: Data) -> Predicted:
         if d.channel.quantity != "rate":

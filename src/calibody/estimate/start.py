@@ -120,7 +120,7 @@ class Smoothing(AbstractProblem):
         for d, found in zip(self.data, self._predicted(x), strict=True):
             weight = run.weight(d)
             F.append((found.value - d.y) * weight)
-            Fx.append(sp.diags(weight) @ found.matrix(s.nv))
+            Fx.append(observe.weighed(found.matrix(s.nv), weight))
         F.append(self._bent(x))
         D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
         Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
-from xml.sax.saxutils import escape
 
 from calibody.errors import FormatError
 
@@ -299,6 +298,8 @@ def _equal(a: str, b: str) -> bool:
 
 
 def _quoted(value: str) -> bytes:
+    from xml.sax.saxutils import escape  # it imports the whole of the network, which reading does not wait for
+
     return escape(value, {'"': "&quot;", "'": "&apos;"}).encode()
 
 

@@ -59,12 +59,15 @@ def body_values(HL: Any, HR: Any, ten: Any, g: Any, h: Any) -> Sequence[Any]:
     return [*wl, *wr]
 
 
-def body_regressor(HL: Any, HR: Any, ten: Any, g: Any, h: Any) -> Sequence[Any]:
-    """120 + 36 rows: wrenches at L (10 x 6) and R (10 x 6) per number, then per component of gravity at L (3 x 6) and R (3 x 6)."""
-    left, right = _pose(HL), _pose(HR)
-    a, b = body.regressor(left, right, (g[0], g[1], g[2]), h)
-    ga, gb = body.gravity_columns(left, tuple(ten), h), body.gravity_columns(right, tuple(ten), h)
-    return [x for part in (a, b, ga, gb) for column in part for x in column]
+def body_regressor(HL: Any, HR: Any, g: Any, h: Any, which: Sequence[int] = range(10)) -> Sequence[Any]:
+    """Wrenches at L (6 rows for each number in question), then at R."""
+    a, b = body.regressor(_pose(HL), _pose(HR), (g[0], g[1], g[2]), h, which)
+    return [x for part in (a, b) for column in part for x in column]
+
+
+def body_gravity(HL: Any, HR: Any, ten: Any, h: Any) -> Sequence[Any]:
+    """36 rows: wrenches per component of gravity at L (3 x 6), then at R."""
+    return [x for H in (HL, HR) for column in body.gravity_columns(_pose(H), tuple(ten), h) for x in column]
 
 
 def project_blocks(B: Any, row: Any, column: Any) -> Sequence[Any]:

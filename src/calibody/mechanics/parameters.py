@@ -57,7 +57,7 @@ def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequenc
     places = single(structure, paths)
     if structure.coordinates != TREE and point.turns is None:
         point = replace(point, turns=assembly.turns_along(structure, numbers, point.q))
-    worker = _Columns(structure, numbers, point, structure.model if model is None else model, frames)
+    worker = _Columns(structure, numbers, point, structure.model if model is None else model, frames, places)
     K = point.q.shape[1]
     residual, constraint = np.zeros((len(places), structure.nv, K - 2)), np.zeros((len(places), structure.nc, K))
     shifts = {k: shift for k, place in enumerate(places) if (shift := worker.shift(place)) is not None}
@@ -72,13 +72,12 @@ def columns(structure: Structure, numbers: Numbers, point: Point, paths: Sequenc
 class _Columns:
     """Frames and regressors, computed once for all paths."""
 
-    def __init__(self, structure: Structure, numbers: Numbers, point: Point, model: Model, frames: Frames | None) -> None:
+    def __init__(self, structure: Structure, numbers: Numbers, point: Point, model: Model, frames: Frames | None, places: Sequence[Place]) -> None:
         self.structure, self.numbers, self.point, self.model = structure, numbers, point, model
         self.plan: Plan = plan_of(structure)
         self.frames: Frames = assembly.frames(structure, numbers, point) if frames is None else frames
-        self.nodes = point.q.shape[1]
+        self.nodes, self.places = point.q.shape[1], places
         self.nothing = np.zeros((structure.nc, self.nodes))
-        self._regressor: np.ndarray | None = None
 
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
@@ -97,38 +96,46 @@ class _Columns:
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
 
-    def _regressors(self) -> np.ndarray:
-        if self._regressor is None:
-            inputs = assembly.body_inputs(self.plan, self.numbers, self.frames)
-            flat = kernels.run(kernels.body_regressor, inputs, (self.numbers.gravity, self.point.h))
-            self._regressor = flat.reshape(156, len(self.plan.massive), self.nodes - 1)
-        return self._regressor
+    def _tangent(self, place: Place) -> np.ndarray:
+        """(10,) how a number of a body changes those that the equations are linear in; most change few of them."""
+        body = self.model.body(place.name)
+        return pseudo_inertia_tangent(body.mass, body.com, place.field, place.component or 0)
+
+    @cached_property
+    def _regressors(self) -> dict[int, np.ndarray]:
+        """By the numbers in question: wrenches (2, 6, massive links, K - 1) at both ends of the intervals."""
+        inputs, links = assembly.body_inputs(self.plan, self.numbers, self.frames)[:2], len(self.plan.massive)
+        which = np.flatnonzero(sum((np.abs(self._tangent(p)) for p in self.places if number_of(self.model, p).role == INERTIAL), np.zeros(10)))
+        flat = kernels.run(kernels.body_regressor, inputs, (self.numbers.gravity, self.point.h, which.tolist()))
+        return dict(zip(which.tolist(), flat.reshape(2, len(which), 6, links, -1).swapaxes(0, 1), strict=True))
 
     def _project(self, wrench: np.ndarray) -> np.ndarray:
         composite(self.structure.parent, wrench)
         return np.einsum("ajm,ajm->jm", self.frames.T[:, :, 1:-1], wrench[:, self.structure.dof_unit])
 
     def _inertial(self, place: Place) -> np.ndarray:
-        body = self.model.body(place.name)
         link = self.structure.body_link[place.name]
         where = np.flatnonzero(self.plan.massive == link)
         out = np.zeros((self.structure.nv, self.nodes - 2))
         if len(where):
-            tangent = pseudo_inertia_tangent(body.mass, body.com, place.field, place.component or 0)
-            part = self._regressors()[:120, where[0]].reshape(2, 10, 6, -1)
-            used = np.flatnonzero(tangent)  # most numbers of a body change few of the ten
-            left, right = (np.einsum("c,cwk->wk", tangent[used], side[used]) for side in part)
+            tangent = self._tangent(place)
+            left, right = sum(tangent[k] * self._regressors[k][:, :, where[0]] for k in np.flatnonzero(tangent).tolist())  # type: ignore[misc]
             dofs = self.structure.dofs_above[link]
             out[dofs] = np.einsum("ajm,am->jm", self.frames.T[:, dofs, 1:-1], left[:, 1:] + right[:, :-1])
         return out
 
     def _gravity(self, place: Place) -> np.ndarray:
         direction = gravity_by(self.model, place)
-        part = self._regressors()[120:].reshape(2, 3, 6, len(self.plan.massive), -1)
-        left, right = np.einsum("c,ncwlk->nwlk", direction, part)
+        left, right = np.einsum("c,ncwlk->nwlk", direction, self._by_gravity)
         wrench = np.zeros((6, self.structure.n + 1, self.nodes - 2))
         wrench[:, self.plan.massive] = left[..., 1:] + right[..., :-1]
         return self._project(wrench)
+
+    @cached_property
+    def _by_gravity(self) -> np.ndarray:
+        """(2, 3, 6, massive links, K - 1)"""
+        flat = kernels.run(kernels.body_gravity, assembly.body_inputs(self.plan, self.numbers, self.frames), (self.point.h,))
+        return flat.reshape(2, 3, 6, len(self.plan.massive), -1)
 
     def _on_coordinate(self, c: int, force: np.ndarray) -> np.ndarray:
         """A force (K - 2) on a scalar coordinate, in the rows of the equations."""
@@ -180,7 +187,7 @@ class _Columns:
 
     def _laws(self, c: int, joint: str, field: str) -> list[tuple[str, tuple, np.ndarray | float]]:
         """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
-        own = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
+        own: list[tuple[str, tuple, np.ndarray | float]] = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
         by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "stribeck_rate": "stribeck_rate"}.get(field)
         if by_load is None or joint not in self.plan.loaded_joint:
             return own

@@ -102,7 +102,7 @@ class Settings:
     """Shortest step length before damping is raised."""
     repeats: int = 4
     """So many points in a row that it has been at before end an iteration that goes round between the sides of kinks. Before that the line search may still find a way out; where
-    there is another way to go on, two are enough."""
+    there is another way to go on, one is enough."""
 
 
 @dataclass

@@ -16,6 +16,7 @@ so that at node k, with Y the sum of what its two intervals contribute there,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from calibody.spatial import algebra as al
@@ -86,23 +87,23 @@ def interval_terms(HL: al.Pose, HR: al.Pose, ten: Any, g: tuple, h: Any) -> tupl
     return wrench(HL, YL), wrench(HR, YR), *moments, tuple(row[3] for row in LE), al.matvec(HR, E[3])
 
 
-def regressor(HL: al.Pose, HR: al.Pose, g: tuple, h: Any) -> tuple[tuple, tuple]:
-    """The wrenches at L and R for each of the ten numbers set to one: they are linear in them.
+def regressor(HL: al.Pose, HR: al.Pose, g: tuple, h: Any, which: Iterable[int] = range(10)) -> tuple[tuple, tuple]:
+    """The wrenches at L and R for each of (some of) the ten numbers set to one: they are linear in them.
 
     The number at (i, j) puts the column `V_i` of V into column j of `V E` and `V_j` into column i, so its wrench at H is `(H_i x V_j + H_j x V_i, 0)`
     (once if i = j), with the force `V_i` if j is the fourth; gravity pulls at the columns of `E e4`, hence only then.
     """
     V = tuple(tuple((r - left) / h for left, r in zip(a, b, strict=True)) for a, b in zip(HL, HR, strict=True))
-    pull = al.scale(-0.5 * h, g)
-    return _unit_wrenches(HL, V, 1.0, pull), _unit_wrenches(HR, V, -1.0, pull)
+    pull, places = al.scale(-0.5 * h, g), [TEN[k] for k in which]
+    return _unit_wrenches(HL, V, 1.0, pull, places), _unit_wrenches(HR, V, -1.0, pull, places)
 
 
-def _unit_wrenches(H: al.Pose, V: tuple, sign: float, pull: tuple) -> tuple:
+def _unit_wrenches(H: al.Pose, V: tuple, sign: float, pull: tuple, places: Iterable[tuple[int, int]]) -> tuple:
     h, v = al.transpose(H), al.transpose(V)
     zero = 0.0 * h[0][0]
     nothing, pulled = (zero, zero, zero), tuple(p + zero for p in pull)
     out = []
-    for i, j in TEN:
+    for i, j in places:
         torque = al.cross(h[i], v[j]) if i == j else al.add(al.cross(h[i], v[j]), al.cross(h[j], v[i]))
         torque, force = al.scale(sign, torque), nothing
         if j == 3:
