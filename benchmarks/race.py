@@ -3,6 +3,8 @@
     python benchmarks/race.py                # the table of times, errors and z-scores
     python benchmarks/race.py --guess 3      # all parameters start at three times the truth
 
+"with auto" is calibody told that unmodelled forces may act (process_noise = "auto"), which here they do not.
+
 Needs the recordings (folder `race` of CALIBODY_SHARED, or of `shared` beside the repository), `pip install mujoco[sysid]`, and opty with IPOPT (`pip install
 cyipopt-wheels sympy cython setuptools`, then `pip install --no-deps opty`), in this environment or in the one whose interpreter OPTY_PYTHON names; what is
 missing is left out and said. Times are of whole processes, imports included, after one run that fills the caches: wall time, and the seconds of all cores together,
@@ -21,6 +23,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +45,7 @@ def load(name: str) -> tuple[int, np.ndarray, np.ndarray, dict[str, float]]:
     return links, angles, drive, {f"{f}{i + 1}": truth[f"{f}{i + 1}"] for i in range(links) for f in FIELDS}
 
 
-def by_calibody(name: str, guess: float) -> dict:
+def by_calibody(name: str, guess: float, process_noise: str = "none") -> dict:
     import calibody as cb
 
     links, angles, drive, truth = load(name)
@@ -50,7 +53,9 @@ def by_calibody(name: str, guess: float) -> dict:
     path = {key: paths[key[:-1]].format(key[-1]) for key in truth}
     observed = tuple(cb.Observation(f"joint.hinge{i + 1}.angle", angles[:, 0], angles[:, i + 1], SD) for i in range(links))
     run = cb.Recording(name, observed, tuple(cb.Drive(f"actuator.motor{i + 1}", cb.Signal(drive[:, 0], drive[:, i + 1])) for i in range(links)))
-    result = cb.fit(cb.load(RACE / f"tumbling_{name.split('_')[1]}.xml"), run, {path[k]: cb.Unknown(guess * v) for k, v in truth.items()})
+    result = cb.fit(
+        cb.load(RACE / f"tumbling_{name.split('_')[1]}.xml"), run, {path[k]: cb.Unknown(guess * v) for k, v in truth.items()}, process_noise=process_noise
+    )
     found = {k: result.parameters[path[k]] for k in truth}
     return {"status": result.status, "value": {k: e.value for k, e in found.items()}, "sd": {k: e.sd for k, e in found.items()}}
 
@@ -150,8 +155,8 @@ def by_opty(name: str, guess: float) -> dict:
     return {"status": str(info["status_msg"]), "value": dict(zip(order, map(float, found[-len(order) :]), strict=True)), "sd": dict.fromkeys(truth)}
 
 
-WORKERS = {"calibody": by_calibody, "mujoco.sysid": by_sysid, "opty": by_opty}
-MODULES = {"calibody": ("calibody",), "mujoco.sysid": ("mujoco", "mujoco.sysid"), "opty": ("cyipopt", "opty")}
+WORKERS = {"calibody": by_calibody, 'with "auto"': partial(by_calibody, process_noise="auto"), "mujoco.sysid": by_sysid, "opty": by_opty}
+MODULES = {"calibody": ("calibody",), 'with "auto"': ("calibody",), "mujoco.sysid": ("mujoco", "mujoco.sysid"), "opty": ("cyipopt", "opty")}
 
 
 def interpreter(tool: str) -> str:
