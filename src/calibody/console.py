@@ -103,7 +103,7 @@ def parameter_table(found: Saved, truth: Mapping[str, float] | None = None) -> T
     for column in out.columns:
         column.no_wrap = True
     for name, e in found.parameters.items():
-        bar = f"{e.sd:.2g}" if e.sd is not None else "at bound" if e.at_bound else "not determined" if found.converged else ""
+        bar = f"{e.sd:.2g}" if e.sd is not None else e.bounded if e.at_bound else "not determined" if found.converged else ""
         row = [name, number(e), bar, e.unit, f"{e.initial:.4g}"]
         if truth:
             t = truth.get(name)

@@ -147,6 +147,7 @@ def test_a_bound_that_holds(driven: cb.Motion) -> None:
     result = cb.fit(pendulum(), run, {"body.arm.inertia.yy": cb.Unknown(0.006, lower=0.005), "joint.hinge.damping": cb.Unknown(1e-3)})
     e = result.parameters["body.arm.inertia.yy"]
     assert e.value == 0.005 and e.at_bound and e.sd is None
+    assert e.limit is not None and 0.005 < e.limit < 0.0055 and f"<= {e.limit:.3g} (95 %)" in str(result)
     assert any("bound" in n for n in result.notes)
 
 

@@ -22,6 +22,7 @@ from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
+from calibody.estimate.limits import limits
 from calibody.estimate.maximise import maximise
 from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
@@ -459,6 +460,7 @@ class Meshes:
             slow_forces=self._slow_forces(problem),
             again=again,
             lacks=self._lacks(levels),
+            limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
         )
 
     def _larger(self, problem: Problem) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +36,9 @@ def outcome(
     again: Again,
     lacks: Sequence[Suspect] = (),
     slow_forces: dict[str, SlowForce] | None = None,
+    limits: np.ndarray | None = None,
 ) -> Result:
-    """`error` is that of the discretisation; `given` whether the noise of all channels was stated."""
+    """`error` is that of the discretisation; `given` whether the noise of all channels was stated; `limits` of what sits at a bound."""
     found = found if solution.converged else found.without_bars
     unknowns = problem.entries
     initial = values_of(unknowns, initial_theta(unknowns))
@@ -47,7 +48,7 @@ def outcome(
         sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and solution.converged else (None, None)
         bound = bool(found.at_bound[k])
         off = float(error[k]) if error is not None and solution.converged else None
-        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, off)
+        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, off, _finite(limits, k))
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     channels = tuple(_channels(problem, solution, found, recordings))
     shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
@@ -79,7 +80,7 @@ def outcome(
         iterations=len(history),
         history=tuple(history),
         seconds={"total": seconds},
-        notes=(*sentences, *_warnings(problem, found, given, solution.converged)),
+        notes=(*sentences, *_warnings(found, given, solution.converged), *(_bounded(parameters) if solution.converged else ())),
         model=calibrated,
         problem=problem,
         states=tuple(solution.x),
@@ -104,7 +105,7 @@ def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordi
     return out
 
 
-def _warnings(problem: Observed, found: Uncertainty, given: bool, converged: bool) -> list[str]:
+def _warnings(found: Uncertainty, given: bool, converged: bool) -> list[str]:
     notes = []
     ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
     if not converged:  # nothing to say about error bars that are not there
@@ -120,7 +121,20 @@ def _warnings(problem: Observed, found: Uncertainty, given: bool, converged: boo
     if found.agreement is not None and not found.agreement.agree:
         a = found.agreement
         notes.append(f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter.")
-    return notes + [f"{e.name} ended at its bound and has no error bar." for e, b in zip(problem.entries, found.at_bound, strict=True) if b]
+    return notes
+
+
+def _finite(limits: np.ndarray | None, k: int) -> float | None:
+    return float(limits[k]) if limits is not None and np.isfinite(limits[k]) else None
+
+
+def _bounded(parameters: Mapping[str, Estimate]) -> list[str]:
+    """Estimates at their bounds."""
+    out = []
+    for name, e in parameters.items():
+        known = "has no error bar" if e.limit is None else f"is {'at most' if e.limit > e.value else 'at least'} {e.limit:.3g} with 95 % confidence"
+        out += [f"{name} ended at its bound and {known}."] if e.at_bound else []
+    return out
 
 
 def _outliers(channels: Sequence[ChannelFit], recordings: Sequence[Recording]) -> tuple[Outlier, ...]:

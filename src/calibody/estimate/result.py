@@ -46,6 +46,13 @@ class Estimate:
     at_bound: bool
     resolved: bool
     discretisation_error: float | None
+    limit: float | None = None
+    """Of one that sits at a bound: with 95 % confidence it lies between the bound and this."""
+
+    @property
+    def bounded(self) -> str:
+        """What is known of an estimate at its bound, for a table."""
+        return "at bound" if self.limit is None else f"{'<=' if self.limit > self.value else '>='} {self.limit:.3g} (95 %)"
 
 
 @dataclass(frozen=True)
@@ -267,7 +274,7 @@ def described(found: Result | Saved) -> str:
     width = max(map(len, found.parameters), default=9)
     lines.append(f"{'parameter':{width}}  {'value':>13} {'sd':>10}  {'initial':>10}  unit")
     for name, e in found.parameters.items():
-        bar = f"{e.sd:.2g}" if e.sd is not None else ("at bound" if e.at_bound else "unresolved" if found.converged else "no sd")
+        bar = f"{e.sd:.2g}" if e.sd is not None else (e.bounded if e.at_bound else "unresolved" if found.converged else "no sd")
         lines.append(f"{name:{width}}  {e.value:13.7g} {bar:>10}  {e.initial:10.4g}  {e.unit}")
     lines += [f"{c.run}: {c.channel}: rms {c.rms:.3g} ({c.rms_over_sd:.3f} of its noise)" for c in found.fit]
     lines += forces_described(found)

@@ -122,7 +122,7 @@ class Progress:
         initial = values_of(self.unknowns, initial_theta(self.unknowns))
         parameters = {
             e.name: {"value": float(x), "sd": None, "sd_naive": None, "unit": e.unit, "initial": float(x0), "lower": _bound(e.lower), "upper": _bound(e.upper)}
-            | {"at_bound": not e.lower < float(x) < e.upper, "discretisation_error": None, "resolved": None}
+            | {"at_bound": not e.lower < float(x) < e.upper, "discretisation_error": None, "resolved": None, "limit": None}
             for e, x, x0 in zip(self.unknowns, values_of(self.unknowns, theta), initial, strict=True)
         }
         document = {
@@ -185,7 +185,7 @@ _bound = _number
 def _estimate(e: Estimate) -> dict[str, Any]:
     return {
         "value": e.value, "sd": _number(e.sd), "sd_naive": _number(e.sd_naive), "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower),
-        "upper": _bound(e.upper), "at_bound": e.at_bound, "discretisation_error": _number(e.discretisation_error), "resolved": e.resolved,
+        "upper": _bound(e.upper), "at_bound": e.at_bound, "discretisation_error": _number(e.discretisation_error), "resolved": e.resolved, "limit": e.limit,
     }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def rows(found: Saved) -> list[Row]:
 
 
 def _row(name: str, e: Estimate, truth: float | None, converged: bool) -> Row:
-    remark = "" if e.sd is not None or not converged else "at bound" if e.at_bound else "not determined"
+    remark = "" if e.sd is not None or not converged else e.bounded.replace("<=", "≤").replace(">=", "≥") if e.at_bound else "not determined"
     lower, upper = plain(e.lower, 3), plain(e.upper, 3)
     return Row(
         name=name,

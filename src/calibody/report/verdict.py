@@ -157,7 +157,11 @@ def _determined(found: Saved) -> Iterator[Item]:
         sentence += f"the least certain is {worst} (standard deviation {percent(known[worst])} of its value)." if known[worst] < 10 else "see the table."
         yield Item(question, GOOD, sentence)
     if bound:
-        yield Item("Is something at its limit?", MIND, f"{listed(bound)} ended at a bound and {'has' if len(bound) == 1 else 'have'} no error bar.")
+        limited = tuple(f"{n}: {parameters[n].bounded.replace('<=', '≤').replace('>=', '≥')}." for n in bound if parameters[n].limit is not None)
+        but = "; what remains is a one-sided limit" if limited else ""
+        yield Item(
+            "Is something at its limit?", MIND, f"{listed(bound)} ended at a bound and {'has' if len(bound) == 1 else 'have'} no error bar{but}.", limited
+        )
 
 
 def _residuals(found: Saved) -> Iterator[Item]:
