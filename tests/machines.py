@@ -160,3 +160,47 @@ def swing(shared: Path, name: str, sd: float = 1e-4) -> cb.Recording:
     t, *angles = np.loadtxt(shared / f"data/multiarm_pendulum/{name}.csv", delimiter=",", skiprows=1)[::5].T
     relative = [angles[0], *(b - a for a, b in itertools.pairwise(angles))]
     return cb.Recording(name, tuple(cb.Observation(f"joint.{NAMES[k]}.angle", t, y, sd) for k, y in enumerate(relative)))
+
+
+# -- Quanser's QUBE: a Furuta pendulum --------------------------------------------------------------------------------------------------------
+
+MASS, ROD_LENGTH, ARM, RADIUS = 0.024, 0.129, 0.095, 0.085
+"""Datasheet: mass and length of the pendulum, mass and length of the arm."""
+
+
+def furuta() -> cb.Model:
+    """Motor from the datasheet: km/Rm = 0.042/8.4, km^2/Rm."""
+    bodies = [
+        cb.Body("arm", mass=ARM, inertia=(1e-4, 1e-4, 5.7e-5)),
+        cb.Body("pendulum", parent="arm", position=(RADIUS, 0, 0), mass=MASS, com=(0, 0, -ROD_LENGTH / 2), inertia=(3.3e-5, 3.3e-5, 1e-7)),
+    ]
+    joints = [cb.Joint("arm", "arm", axis=(0, 0, 1), damping=1e-5, stiffness=5e-4), cb.Joint("pendulum", "pendulum", axis=(1, 0, 0), damping=1e-6)]
+    return cb.Model("furuta", bodies=bodies, joints=joints, actuators=[cb.Actuator("motor", "arm", gain=0.005, damping=2.1e-4)])
+
+
+def qube(shared: Path, name: str) -> cb.Recording:
+    """Encoders of 2048 counts: sd of rounding to 3.07 mrad."""
+    t, arm, pendulum, volts = np.genfromtxt(shared / f"data/furuta_qube/{name}.csv", delimiter=",", skip_header=1).T
+    known = np.isfinite(volts)
+    observed = (cb.Observation("joint.arm.angle", t, arm, 8.9e-4), cb.Observation("joint.pendulum.angle", t, pendulum, 8.9e-4))
+    return cb.Recording(name, observed, (cb.Drive("actuator.motor", cb.Signal(t[known], volts[known])),))
+
+
+FURUTA: Unknowns = {
+    "body.arm.inertia.zz": cb.Unknown(1e-4, lower=0.0),
+    "radius": cb.Unknown(0.07, places={"body.pendulum.position.x": "radius"}),
+    "length": cb.Unknown(0.06, places={"body.pendulum.com.z": "-length"}),
+    "inertia": cb.Unknown(3.3e-5, lower=0.0, places={"body.pendulum.inertia.xx": "inertia", "body.pendulum.inertia.yy": "inertia"}),
+    "joint.arm.damping": cb.Unknown(1e-5, lower=0.0),
+    "joint.arm.friction": cb.Unknown(1e-4),
+    "joint.pendulum.damping": cb.Unknown(1e-6, lower=0.0),
+    "joint.pendulum.friction": cb.Unknown(1e-5),
+    "joint.arm.stiffness": cb.Unknown(5e-4, lower=0.0),
+    "joint.arm.springref": cb.Unknown(0.0, scale=0.1),
+    "actuator.motor.delay": cb.Unknown(0.004),
+}
+
+
+def furuta_reduced(values: dict[str, float]) -> float:
+    """J/(m l) of the pendulum about its pivot [m]; 0.0810 by others."""
+    return (values["inertia"] + MASS * values["length"] ** 2) / (MASS * values["length"])

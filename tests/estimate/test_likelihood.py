@@ -269,3 +269,13 @@ def test_unmodelled_forces_are_the_same_on_every_mesh() -> None:
     coarse, fine = (cb.fit(pendulum(), run, unknown, process_noise="auto", h=h) for h in (0.005, 0.0025))
     assert fine.process_noise["hinge"] == pytest.approx(coarse.process_noise["hinge"], rel=5e-4)
     assert fine.fit[0].sd == pytest.approx(coarse.fit[0].sd, rel=5e-4)
+
+
+def test_a_fit_without_forces_agrees_where_they_are_noise() -> None:
+    result = cb.fit(pendulum(), shaken(0, 4.0), {name: 1.5 * truth for name, truth in TRUTH.items()}, process_noise="auto", h=0.01)
+    other = result.without_forces
+    assert other is not None and other.status == "converged" and set(other.apart) == set(TRUTH) and abs(other.largest[1]) < 2.0
+    for name, value in other.values.items():
+        assert (value - result.parameters[name].value) / np.hypot(other.sds[name] or 0.0, result.parameters[name].sd or 0.0) == pytest.approx(other.apart[name])
+    plain = cb.fit(pendulum(), shaken(0, 4.0), {"body.arm.inertia.yy": 0.005}, h=0.01)
+    assert plain.without_forces is None

@@ -72,6 +72,13 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     loose = verdict(changed(folder, noise={**document["noise"], "process": {"hinge": 0.02}}))
     assert any(i.sentence.endswith("were estimated with the motion, at joint.hinge.") for i in loose.items)
 
+    apart = {"status": "converged", "values": {"body.arm.mass": 0.9}, "sds": {"body.arm.mass": 0.01}, "apart": {"body.arm.mass": 4.2}}
+    depends = "The estimates depend on the unmodelled forces: without those ..."
+    for difference, note, level in ((4.2, [depends], MIND), (-0.4, [], GOOD)):
+        found = verdict(changed(folder, notes=note, without_forces={**apart, "apart": {"body.arm.mass": difference}}))
+        item = next(i for i in found.items if i.question == "Do the estimates depend on unmodelled forces?")
+        assert item.level == level and f"{abs(difference):g} standard deviations" in item.sentence and item.details == tuple(note)
+
     def residual(**more: float) -> Any:
         fit = {c: {**f, **more} for c, f in document["fit"].items()}
         return next(i for i in verdict(changed(folder, fit=fit)).items if i.question == "Do the residuals look like noise?")

@@ -18,6 +18,7 @@ from calibody.errors import CalibodyError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import Bars, bars
 from calibody.estimate.beginning import best_start, slow_hypers, with_memory
+from calibody.estimate.compared import compared
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.layout import States
@@ -28,7 +29,7 @@ from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import FORCE_NOT_WHITE, Mesh, Result, SlowForce, Suspect
+from calibody.estimate.result import APART, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
 from calibody.estimate.slow import SLOW
 from calibody.estimate.start import first_motion, resting
@@ -444,7 +445,8 @@ class Meshes:
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold)
-        self.notes += [*self._larger(problem), *self._slow(levels[-1])]
+        comparison = compared(problem, solution, found) if levels[-1].likely is not None and self.hypers and solution.converged else None
+        self.notes += [*self._larger(problem), *self._slow(levels[-1]), *_apart(comparison)]
         return outcome(
             problem,
             solution,
@@ -458,6 +460,7 @@ class Meshes:
             seconds=seconds,
             process_noise=self._process_noise(problem),
             slow_forces=self._slow_forces(problem),
+            without_forces=comparison,
             again=again,
             lacks=self._lacks(levels),
             limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
@@ -514,6 +517,22 @@ class Meshes:
         """The unmodelled forces with a memory: of density S and correlation time tau, their variance is S/(2 tau)."""
         found = problem.runs[0].noise
         return {joint: SlowForce(float(np.sqrt(0.5 * density / found.memory[joint])), found.memory[joint]) for joint, density in found.slow.items()}
+
+
+def _apart(comparison: Comparison | None) -> list[str]:
+    """Where a fit without unmodelled forces says something else, or nothing."""
+    if comparison is None:
+        return []
+    if comparison.status != "converged":
+        return ["A fit without unmodelled forces, begun at these estimates, did not converge: whether they depend on those forces could not be seen."]
+    name, apart = comparison.largest
+    if abs(apart) <= APART:
+        return []
+    value, sd = comparison.values[name], comparison.sds[name]
+    return [
+        f"{FORCES_DECIDE}: without those {name} would be {value:.4g} +- {sd:.2g}, which is {abs(apart):.1f} standard deviations of the difference {'above' if apart > 0 else 'below'}. "
+        "What is taken for their noise is none, or the motion tells too little: neither value is to be trusted by its error bar."
+    ]
 
 
 def _again(structure: Structure, forces: noise.Forces, h: float, hold: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:

@@ -10,7 +10,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Estimate, Mesh, Outlier, Result, SlowForce, Suspect
+from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -37,6 +37,7 @@ def outcome(
     lacks: Sequence[Suspect] = (),
     slow_forces: dict[str, SlowForce] | None = None,
     limits: np.ndarray | None = None,
+    without_forces: Comparison | None = None,
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated; `limits` of what sits at a bound."""
     found = found if solution.converged else found.without_bars
@@ -73,6 +74,7 @@ def outcome(
         noise_given=given,
         process_noise=process_noise,
         slow_forces=slow_forces or {},
+        without_forces=without_forces,
         runs_agree=found.agreement,
         outliers=_outliers(channels, recordings),
         lacks=tuple(lacks),

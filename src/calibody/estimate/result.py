@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from calibody.steppers.motion import Motion
 
 
+APART = 3.0
+"""Standard deviations by which estimates with and without unmodelled forces may differ."""
+FORCES_DECIDE = "The estimates depend on the unmodelled forces"
+"""How the note begins that says that they differ by more; the verdict looks for it."""
 FORCE_NOT_WHITE = "The unmodelled force is not white"
 """How the note begins that says so of a joint; the verdict looks for it."""
 
@@ -120,6 +124,23 @@ class SlowForce:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """What a fit without unmodelled forces says beside one with them, begun where that ended."""
+
+    status: str
+    """ "converged", or why there is nothing to compare with."""
+    values: dict[str, float]
+    sds: dict[str, float | None]
+    apart: dict[str, float]
+    """Of the parameters that both determine: by how many standard deviations of their difference, as if the two were independent, the fit without forces is above the one with them."""
+
+    @property
+    def largest(self) -> tuple[str, float]:
+        """The parameter about which they differ most; no name where nothing can be compared."""
+        return max(self.apart.items(), key=lambda item: abs(item[1]), default=("", 0.0))
+
+
+@dataclass(frozen=True)
 class Suspect:
     """A number that the data want elsewhere than where it was held."""
 
@@ -195,6 +216,8 @@ class Result:
     """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""
     slow_forces: dict[str, SlowForce]
     """The unmodelled force with a memory of each joint that has one, beside the former or instead of it."""
+    without_forces: Comparison | None
+    """Beside a fit with unmodelled forces whose size was found; None otherwise, and for a fit that did not converge."""
     runs_agree: Agreed | None
     """None for a single run, and for a fit that did not converge."""
     outliers: tuple[Outlier, ...] = field(repr=False)

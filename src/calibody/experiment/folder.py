@@ -159,6 +159,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
             "process": dict(result.process_noise),
             "slow": {joint: asdict(f) for joint, f in result.slow_forces.items()},
         },
+        "without_forces": None if result.without_forces is None else asdict(result.without_forces),
         "chi2": _number(result.chi2),
         "dof": result.dof,
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},

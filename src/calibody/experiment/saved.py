@@ -15,7 +15,7 @@ import numpy as np
 from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.result import Agreed, ChannelFit, Estimate, Mesh, Outlier, SlowForce, Suspect, described
+from calibody.estimate.result import Agreed, ChannelFit, Comparison, Estimate, Mesh, Outlier, SlowForce, Suspect, described
 from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Saved:
     @property
     def slow_forces(self) -> Mapping[str, SlowForce]:
         return {joint: SlowForce(**given) for joint, given in self.document["noise"].get("slow", {}).items()}
+
+    @cached_property
+    def without_forces(self) -> Comparison | None:
+        given = self.document.get("without_forces")
+        return None if given is None else Comparison(**given)
 
     @cached_property
     def runs_agree(self) -> Agreed | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import FORCE_NOT_WHITE
+from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def verdict(found: Saved) -> Verdict:
         *_determined(found),
         *_lacking(found),
         *_slow(found),
+        *_decided(found),
         *_residuals(found),
         *_runs(found),
         *_prediction(found),
@@ -121,6 +122,27 @@ def _slow(found: Saved) -> Iterator[Item]:
     if slow:
         sentence = "No: a constant or slow force is missing. The error bars allow for its scatter, not for the bias it causes."
         yield Item("Are the unmodelled forces noise?", MIND, sentence, tuple(slow))
+
+
+def _decided(found: Saved) -> Iterator[Item]:
+    """Whether a fit without unmodelled forces says the same."""
+    if found.without_forces is None or not found.without_forces.apart:
+        return
+    question, (name, apart) = "Do the estimates depend on unmodelled forces?", found.without_forces.largest
+    notes = tuple(n for n in found.notes if n.startswith(FORCES_DECIDE))
+    if notes:
+        yield Item(
+            question,
+            MIND,
+            f"Yes: without them {name} is {plain(abs(apart), 2)} standard deviations of the difference away. Look for what is missing, or excite the motion otherwise.",
+            notes,
+        )
+    else:
+        yield Item(
+            question,
+            GOOD,
+            f"Not by more than their error bars: without them {name} moves most, by {plain(abs(apart), 2)} standard deviations of the difference.",
+        )
 
 
 def _lacking(found: Saved) -> Iterator[Item]:

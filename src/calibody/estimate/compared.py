@@ -1,0 +1,61 @@
+"""A fit with unmodelled forces beside one without, as Hausman compares two estimators [hausman1978].
+
+If the forces that a model lacks are the noise they are taken to be, both fits are right and agree within their error bars: that without them weighs the data otherwise, nothing else. Where they do not agree, what the
+estimates are depends on what was assumed about forces that nobody knows. A motion that repeats itself near a resonance is the case in point: small forces that go with the motion can stand for inertias, and each fit on its
+own looks certain.
+
+The fit without begins at the motion and the parameters of the one with forces, which costs a fraction of that. Its residuals are mostly many times the noise; they are its noise here, so that steps are judged by
+error bars that hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate.layout import PROCESS, States
+from calibody.estimate.problem import Problem
+from calibody.estimate.reported import reported
+from calibody.estimate.result import Comparison
+from calibody.estimate.uncertainty import Uncertainty, assess
+from calibody.solve.gauss_newton import Settings, Solution, minimise
+
+FIRST, THEN = 15, 45
+"""Most iterations with the noise as it is, and then with that which the residuals show."""
+NEAR = 0.1
+"""Standard deviations that the last step may move the parameters by."""
+
+
+def compared(problem: Problem, solution: Solution, known: Uncertainty) -> Comparison:
+    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without."""
+    x = [States({name: part for name, part in states.parts.items() if name != PROCESS}) for states in solution.x]
+    calm = _calm(problem, 1.0)
+    try:
+        found = minimise(calm, x, solution.theta, Settings(iterations=FIRST, tolerance=NEAR))
+        if not found.converged:
+            times = max(float(np.sqrt(2.0 * found.cost / sum(run.samples for run in calm.runs))), 1.0)
+            calm = _calm(problem, times)
+            found = minimise(calm, found.x, found.theta, Settings(iterations=THEN, tolerance=NEAR))
+        if not found.converged:
+            return Comparison(found.status, {}, {}, {})
+        freedom = calm.runs[0].structure.nv - calm.runs[0].kept
+        bars = assess(calm, found.x, found.theta, freedom, True).sd
+    except (CalibodyError, np.linalg.LinAlgError) as failure:
+        return Comparison(f"stopped: {failure}", {}, {}, {})
+    values = reported(problem.entries, found.theta).values
+    names = [e.name for e in problem.entries]
+    joint = np.hypot(np.where(known.analysis.resolved, known.sd, np.inf), bars)
+    apart = {n: float((v - w) / s) for n, v, w, s in zip(names, values, known.reported.values, joint, strict=True) if np.isfinite(s) and s > 0.0}
+    sds = {n: float(s) if np.isfinite(s) else None for n, s in zip(names, bars, strict=True)}
+    return Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart)
+
+
+def _calm(problem: Problem, times: float) -> Problem:
+    """The same runs without unmodelled forces, their channels' noise so many times as large."""
+    noises = [
+        replace(run.noise, measured={c: times * sd for c, sd in run.noise.measured.items()}, missing=frozenset(), density={}, slow={}, memory={})
+        for run in problem.runs
+    ]
+    return replace(problem.with_noise(noises), slope=0.0)
