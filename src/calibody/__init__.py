@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Sensor as Sensor,
         Site as Site,
         Spring as Spring,
+        Transmission as Transmission,
         World as World,
     )
     from calibody.recording.readers import read as read
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "World")
+_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "Transmission", "World")
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),
     "load": "calibody.formats",

@@ -57,7 +57,14 @@ def everything() -> cb.Model:
             cb.Spring("ground", "c", "world", stiffness=3, damping=0.5, rest_length=0.2),
         ],
         bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
+        transmissions=[
+            cb.Transmission(
+                "belt", ("h1", "h3", "s"), (0.7, -1.3, 0.4), stiffness=2.0, springref=0.3, damping=0.4, friction=0.2, stribeck=0.1, armature=0.2, backlash=0.5
+            ),
+            cb.Transmission("wrist", ("h2", "h3"), (1.0, 0.5), friction=0.1, armature=0.1),
+        ],
         actuators=[
+            cb.Actuator("m3", transmission="wrist", gain=1.5, gear=0.8, bias=0.2, stiffness=0.3, damping=0.1),
             cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1),
             cb.Actuator("m2", "h1", gain=2, gear=1.2, stiffness=0.3, damping=0.2, force_range=(-1.0, 0.5)),
         ],
@@ -78,7 +85,7 @@ class Case:
         q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
         q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
         applied = sum(VELOCITIES[u.kind] for u in s.tree_units)
-        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(2, NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3)
+        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(3, NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3)
         self.point = replace(point, turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
         self.result = evaluate(s, self.numbers, self.point)
 
@@ -146,7 +153,7 @@ def test_residual_by_control(case: Case) -> None:
 
     for interval in (0, 1):
         exact = control_columns(case.structure, assembly.frames(case.structure, case.numbers, case.point), case.result, 1, interval)
-        for a in range(2):
+        for a in range(3):
             found = []
             for sign in (1, -1):
                 control = case.point.control.copy()

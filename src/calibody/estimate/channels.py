@@ -51,7 +51,8 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States) -> Motio
     rate = (1.5 * steps[0] - 0.5 * steps[1]) / run.h  # second order
     frames = assembly.frames(s, numbers, replace(point, q=states.q[:, :3], turns=None if point.turns is None else point.turns[:, :3]))
     joint_rate = np.zeros(s.tree_nv)
-    joint_rate[plan_of(s).coordinate_dof] = (-1.5 * frames.s[:, 0] + 2.0 * frames.s[:, 1] - 0.5 * frames.s[:, 2]) / run.h
+    first = frames.s[: len(plan_of(s).coordinate_dof), :3]
+    joint_rate[plan_of(s).coordinate_dof] = first @ np.array([-1.5, 2.0, -0.5]) / run.h
     for k, dof in enumerate(plan_of(s).ball_dof):
         R = assembly.relative_rotation(plan_of(s), numbers, frames, k)
         turned = [np.array(al.matrix_log(al.matmul(al.transpose(_at(R, i)), _at(R, i + 1)))) for i in (0, 1)]

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels, host, imu
-from calibody.mechanics.assembly import Frames, relative_rotation
+from calibody.mechanics.assembly import Frames, interval_rates, relative_rotation
 from calibody.mechanics.elements import law, wrenches
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import ACTUATOR, TREE, Numbers, Structure
@@ -46,6 +46,7 @@ from calibody.steppers.start import stiffened
 
 OBSERVABLE = {
     "joint": ("angle", "position", "rate", "force", "reaction.force"),
+    "transmission": ("angle", "position", "rate"),
     "actuator": ("force",),
     "loop": ("force",),
     "site": ("position", "angular_rate", "acceleration"),
@@ -108,7 +109,7 @@ class Sampled:
     slope: np.ndarray
     matrix: Callable[[int], Sparse]
     along: Callable[[np.ndarray], np.ndarray]
-    """The change of the samples with a change (K,) of the channel at the nodes; of an orientation with its turn (3, K)."""
+    """The change of the samples with a change (K,) of the channel at the nodes; of an orientation with its turn (3, K); of a drive's force with a change of all coordinates."""
     by_multiplier: tuple[int, Sparse] | None = None
     """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
     by_control: Mapping[int, Sparse] = field(default_factory=dict)
@@ -252,7 +253,7 @@ def measured_rotation(recording: Recording, channel: channels.Channel) -> np.nda
 
 def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Channel) -> NodeValues:
     """A scalar channel at every node. For a rate the value is that of the coordinate: `rate_matrix` turns it into rates."""
-    if channel.kind == "joint":
+    if channel.kind in ("joint", "transmission"):
         return _coordinate(structure, f, coordinate_index(structure, channel))
     if channel.kind == "body" and channel.quantity == "angle":
         return _planar(structure, f, channel)
@@ -287,7 +288,9 @@ def ball_index(structure: Structure, channel: channels.Channel) -> int:
 
 
 def coordinate_index(structure: Structure, channel: channels.Channel) -> int:
-    """Which scalar coordinate a channel of a joint is."""
+    """Which scalar coordinate a channel of a joint is; of a transmission, counted on after these, which of them."""
+    if channel.kind == "transmission":
+        return structure.law_owners.index((channel.kind, channel.name))
     if channel.component is None:
         return structure.coordinate_index[channel.name]
     return next(i for i, c in enumerate(structure.scalar_coordinates) if c.joint == channel.name and c.component == channel.component)
@@ -295,6 +298,9 @@ def coordinate_index(structure: Structure, channel: channels.Channel) -> int:
 
 def _coordinate(structure: Structure, f: Frames, c: int) -> NodeValues:
     plan = plan_of(structure)
+    if c >= len(plan.coordinate_dof):
+        parts = [(_coordinate(structure, f, j), weight) for j, weight in plan.shares(c)]
+        return NodeValues(f.s[c], np.concatenate([x.dofs for x, _ in parts]), np.concatenate([weight * x.gradient for x, weight in parts]))
     if structure.coordinates == TREE:
         return NodeValues(f.s[c], plan.coordinate_dof[c : c + 1], np.ones((1, f.s.shape[1])))
     parent, child = plan.coordinate_links[c]
@@ -369,7 +375,7 @@ def at_samples(
 
 def whole_turns(structure: Structure, d: Data, prediction: np.ndarray) -> float:
     """What to add to the prediction of an angle whose turns nobody has counted before the recording began."""
-    counted = structure.coordinates == TREE and d.channel.kind == "joint"
+    counted = d.channel.kind == "transmission" or (structure.coordinates == TREE and d.channel.kind == "joint")
     if d.channel.quantity != "angle" or d.rotation is not None or counted or not len(d.y):
         return 0.0
     return TURN * float(np.round(np.median((d.y - prediction)[:FIRST]) / TURN))
@@ -449,27 +455,37 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
     plan, (control, applied) = plan_of(structure), driven()
     names = [a.name for a in structure.model.actuators]
     alone = channel.kind == "actuator"
-    c = int(plan.actuator_coordinate[names.index(channel.name)]) if alone else coordinate_index(structure, channel)
-    sm, rho = 0.5 * (f.s[c, :-1] + f.s[c, 1:]), (f.s[c, 1:] - f.s[c, :-1]) / h
-    acting = [names.index(channel.name)] if alone else [int(a) for a in np.flatnonzero(plan.actuator_coordinate == c)]
-    velocity = int(plan.coordinate_dof[c])
-    force = np.zeros(len(sm)) if alone else applied[velocity].copy()
-    by_s, by_rho, by_control = np.zeros(len(sm)), np.zeros(len(sm)), {}
-    for a in acting:
-        t, t_s, t_rho, t_u = law.drive(sm, rho, control[a], tuple(numbers.actuator[:, a]))
-        force, by_s, by_rho = force + t, by_s + t_s, by_rho + t_rho
+    on = plan.actuator_coordinate
+    if alone:
+        acting = {names.index(channel.name): 1.0}
+    else:
+        joint = coordinate_index(structure, channel)
+        acting = {a: share for a, c in enumerate(on) if (share := dict(plan.shares(c)).get(joint, 0.0))}
+    sm, rho = interval_rates(f, h)
+    velocity = -1 if alone else int(plan.coordinate_dof[joint])
+    force, by_control, by_nodes = np.zeros(sm.shape[1]) if alone else applied[velocity].copy(), {}, {}
+    for a, share in acting.items():
+        t, t_s, t_rho, t_u = (share * x for x in law.drive(sm[on[a]], rho[on[a]], control[a], tuple(numbers.actuator[:, a])))
+        force = force + t
         by_control[a] = W @ sp.diags(t_u)
-    by_nodes = W @ sp.diags([0.5 * by_s - by_rho / h, 0.5 * by_s + by_rho / h], [0, 1], shape=(len(sm), len(sm) + 1))  # type: ignore[arg-type]
-    at = _coordinate(structure, f, c)
+        ends = sp.diags([0.5 * t_s - t_rho / h, 0.5 * t_s + t_rho / h], [0, 1], shape=(len(t), len(t) + 1))  # type: ignore[arg-type]
+        by_nodes[int(on[a])] = by_nodes.get(int(on[a]), 0.0) + W @ ends
+
+    def matrix(width: int) -> Sparse:
+        nothing = sp.csr_matrix((W.shape[0], f.s.shape[1] * width))
+        return sum((by @ _coordinate(structure, f, c).matrix(width) for c, by in by_nodes.items()), nothing)
+
+    def along(change: np.ndarray) -> np.ndarray:
+        return sum((by @ change[c] for c, by in by_nodes.items()), np.zeros(W.shape[0]))
 
     def by_number(place: Place) -> np.ndarray | None:
         if place.kind != "actuator" or place.field not in ACTUATOR or names.index(place.name) not in acting:
             return None
         a = names.index(place.name)
-        return W @ (law.drive_by_numbers(sm, rho, control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)] + np.zeros(len(sm)))
+        by = law.drive_by_numbers(sm[on[a]], rho[on[a]], control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)]
+        return W @ (acting[a] * by + np.zeros(sm.shape[1]))
 
-    whole = None if alone else (velocity, W)
-    return Sampled(W @ force, dW @ force, lambda width: at.matrix(width, by_nodes), by_nodes.dot, None, by_control, whole, by_number)
+    return Sampled(W @ force, dW @ force, matrix, along, None, by_control, None if alone else (velocity, W), by_number)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

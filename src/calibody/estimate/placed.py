@@ -75,9 +75,9 @@ class Moved:
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        """(scalar coordinates, K): the change of joint coordinates in `free`."""
+        """(scalar coordinates and transmissions, K): the change of joint coordinates in `free`."""
         s, f, plan = self.structure, self.frames, plan_of(self.structure)
-        value, zero, ends = float(self.model[self.place.path]), np.zeros_like(f.s), []
+        value, zero, ends = float(self.model[self.place.path]), np.zeros((len(plan.rotational), f.s.shape[1])), []
         for sign in (STEP, -STEP):
             numbers = Numbers.of(s, self.model.replace({self.place.path: value + sign}, check=False))
             ends.append(assembly.measured(plan, numbers, f.H, zero)[0])
@@ -87,7 +87,7 @@ class Moved:
             for link, sign in zip(links, (-1.0, 1.0), strict=True):
                 if (twist := self.link(link)) is not None:
                     out[c] += sign * np.einsum("tk,tk->k", f.gradient[:, c], twist)
-        return out
+        return assembly.combined(s, out)
 
     def ball(self, k: int) -> np.ndarray:
         """(3, K): how the rotation of a ball turns in `free`."""
@@ -125,10 +125,8 @@ class Moved:
         if is_force(channel):
             return None
         if is_drive(channel):
-            actuated = channel.kind == "actuator"
-            joint = self.model.tables["actuator"][channel.name].joint if actuated else channel.name
-            return self.coordinates[s.coordinate_index[joint]] if self.joints else None
-        if channel.kind == "joint":
+            return self.coordinates if self.joints else None
+        if channel.kind in ("joint", "transmission"):
             if not self.joints:
                 return None
             if d.rotation is not None or turns(channel):
@@ -152,7 +150,7 @@ class Moved:
 
 def reach_of(structure: Structure, model: Model, frames: Frames, channel: Channel) -> np.ndarray | None:
     """(6, K): how a twist of its link moves an observed point; None for other channels."""
-    if channel.kind == "joint" or channel.quantity not in ("position", "com"):
+    if channel.kind in ("joint", "transmission") or channel.quantity not in ("position", "com"):
         return None
     body, local = place_of(model, channel)
     return np.array(wrenches.moved(al.point(frames.pose(structure.body_link[body]), local)))[channel.component]

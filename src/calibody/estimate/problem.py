@@ -89,8 +89,7 @@ class Problem(Observed[Run, States]):
         """The same runs with other unknowns; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
         rubbed, runs = set(self.friction_rate), []
         for run in self.runs:
-            joints = [c.joint for c in run.structure.scalar_coordinates]
-            law = np.array([1.0 if joint in rubbed else sharp for joint in joints])
+            law = np.array([1.0 if owner in rubbed else sharp for owner in _owners(run.structure)])
             runs.append(run if run.deltas is None else replace(run, deltas=run.deltas * law))
         return Problem.of(runs, entries)
 
@@ -106,10 +105,10 @@ class Problem(Observed[Run, States]):
     @property
     def friction_rate(self) -> dict[str, float]:
         run = self.runs[0]
-        joints = [c.joint for c in run.structure.scalar_coordinates]
-        rates = np.full(len(joints), run.delta) if run.deltas is None else run.deltas
+        owners = _owners(run.structure)
+        rates = np.full(len(owners), run.delta) if run.deltas is None else run.deltas
         rubbed = rubbing(run.structure.model, self.entries)
-        return {joint: float(rate) for joint, rate in zip(joints, rates, strict=True) if joint in rubbed}
+        return {owner: float(rate) for owner, rate in zip(owners, rates, strict=True) if owner in rubbed}
 
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         return self.framed(r, motion, model, numbers)[1]
@@ -369,6 +368,11 @@ class Problem(Observed[Run, States]):
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
         ends = np.cumsum([run.layout.size for run in self.runs])
         return [run.move(motion, part) for run, motion, part in zip(self.runs, x, np.split(d, ends[:-1]), strict=True)]
+
+
+def _owners(structure: Structure) -> list[str]:
+    """What has the law of every coordinate: joints by their name, transmissions by their path (as of `rubbing`)."""
+    return [name if kind == "joint" else f"{kind}.{name}" for kind, name in structure.law_owners]
 
 
 def multipliers_of(run: Run, model: Model, numbers: Numbers, motion: States) -> States:

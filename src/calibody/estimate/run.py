@@ -132,11 +132,11 @@ class Nodes:
     def _check_driven(self, channel: channels.Channel) -> None:
         """A force is observed beside a drive; where nothing is known to act, the measured force is the drive."""
         model = self.structure.model
-        actuators = [a for a in model.actuators if channel.name == (a.name if channel.kind == "actuator" else a.joint)]
+        actuators = [a for a in model.actuators if (channel.name == a.name if channel.kind == "actuator" else channel.name in model.acted_on(a))]
         driven = {d.channel for d in self.recording.drives}
         acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
         if not acts and channel.path not in driven:
-            joint = channel.name if channel.kind == "joint" else model.tables["actuator"][channel.name].joint
+            joint = channel.name if channel.kind == "joint" else model.first_joint(model.tables["actuator"][channel.name]).name
             raise CalibodyError(
                 f'The run "{self.recording.name}" observes "{channel.path}", but nothing drives it; give the measured force as a drive with an sd, '
                 f'"joint.{joint}.force" = {{ column = ..., sd = ... }}.'
@@ -491,16 +491,16 @@ class Run(Nodes):
 
     def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
-        s, out = self.structure, []
+        out = []
         for drive in self.uncertain:
             target, row, delay = self.driven(model, drive)
             if target == "control":
                 assert result.control is not None
-                velocity, gain = int(plan_of(s).coordinate_dof[plan_of(s).actuator_coordinate[row]]), result.control[row] / self.h
+                pushed, gain = self._pushed_by(frames, row), result.control[row] / self.h
             else:
-                velocity, gain = row, np.full(self.K - 1, -0.5)
+                pushed, gain = self._pushed(frames, row), np.full(self.K - 1, -0.5)
             assert drive.sd is not None
-            pushed = self._pushed(frames, velocity) @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
+            pushed = pushed @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
             out.append(term(BALANCE, drive_block(drive.channel), pushed))
         return out
 
@@ -511,6 +511,12 @@ class Run(Nodes):
         rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
         A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
         return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
+
+    def _pushed_by(self, frames: Frames, actuator: int) -> Sparse:
+        """The same for a force on what an actuator acts on."""
+        plan = plan_of(self.structure)
+        shares = plan.shares(plan.actuator_coordinate[actuator])
+        return sum(share * self._pushed(frames, int(plan.coordinate_dof[j])) for j, share in shares)  # type: ignore[return-value]
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
@@ -524,10 +530,8 @@ class Run(Nodes):
 
     def by_control(self, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
         """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""
-        plan = plan_of(self.structure)
         assert result.control is not None
-        force = result.control[actuator] / self.h * change
-        return self._pushed(frames, int(plan.coordinate_dof[plan.actuator_coordinate[actuator]])) @ force
+        return self._pushed_by(frames, actuator) @ (result.control[actuator] / self.h * change)
 
 
 @lru_cache(maxsize=64)

@@ -400,9 +400,10 @@ def _joint_rates(structure: Structure, p: Place, v: np.ndarray) -> np.ndarray:
 
 def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
     model = structure.model
-    if model.springs or model.bushings:
-        what = f"spring.{model.springs[0].name}" if model.springs else f"bushing.{model.bushings[0].name}"
-        raise CalibodyError(f'method = "shadow" does not know springs between points and bushings yet ({what}); use method = "transcription".')
+    if unknown := [f"{e.KIND}.{e.name}" for e in (*model.springs, *model.bushings, *model.transmissions)]:
+        raise CalibodyError(
+            f'method = "shadow" does not know springs between points, bushings and transmissions yet ({unknown[0]}); use method = "transcription".'
+        )
     if limited := [a.name for a in model.actuators if a.force_range is not None and a.damping]:
         raise CalibodyError(
             f'method = "shadow" does not know the damping of a drive whose force is limited yet (actuator.{limited[0]}); '

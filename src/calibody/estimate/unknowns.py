@@ -224,10 +224,11 @@ DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
 
 
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
-    """Joints with dry friction, known or unknown."""
+    """Joints with dry friction, known or unknown, and transmissions by their path."""
     places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith(DRY))
-    unknown = {place.name for place in places}
-    return unknown | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
+    unknown = {place.name if place.kind == "joint" else f"{place.kind}.{place.name}" for place in places}
+    known = {f"transmission.{t.name}" for t in model.transmissions if max(t.friction, t.stribeck) > 0.0}
+    return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
 
 
 def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple[dict[str, float], dict[tuple[str, str], float]]:

@@ -18,7 +18,7 @@ from calibody.errors import CalibodyError, FormatError
 from calibody.formats.edit import Element
 from calibody.formats.engine import mj
 from calibody.formats.source import Key
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor, Site, Spring, World
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor, Site, Spring, Transmission, World
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, POINT, SLIDE, WELD, WORLD
 from calibody.spatial import algebra as al
 from calibody.spatial.inertia import six_of
@@ -95,9 +95,10 @@ def model_of(c: Compiled, name: str) -> Model:
         return Model(
             name=name,
             bodies=tuple(_body(c, i) for i in range(1, c.mj.nbody)),
-            joints=tuple(_joint(c, i, extra_armature.get(i, 0.0)) for i in range(c.mj.njnt)),
+            joints=tuple(_joint(c, i, extra_armature.get(("joint", i), 0.0)) for i in range(c.mj.njnt)),
             loops=tuple(loop for i in range(c.mj.neq) if (loop := _loop(c, i)) is not None),
             springs=tuple(_spring(c, i) for i in range(c.mj.ntendon) if is_spring(c, i)),
+            transmissions=tuple(_transmission(c, i, extra_armature.get(("tendon", i), 0.0)) for i in range(c.mj.ntendon) if is_transmission(c, i)),
             actuators=actuators,
             sites=tuple(_site(c, i) for i in range(c.mj.nsite)),
             sensors=tuple(sensor for i in range(c.mj.nsensor) if (sensor := _sensor(c, i)) is not None),
@@ -117,8 +118,8 @@ def element_map(c: Compiled, model: Model) -> dict[Key, Element]:
     """Which XML element each element of the model is."""
     out: dict[Key, Element] = {}
     for kind, names in c.names.items():
-        ours = "spring" if kind == "tendon" else kind
         for i, name in enumerate(names):
+            ours = kind if kind != "tendon" else "transmission" if is_transmission(c, i) else "spring"
             element = c.element(kind, i)
             if element is not None and name in model.tables[ours]:
                 out[ours, name] = element
@@ -230,14 +231,15 @@ LAGS = (mj.mjtDyn.mjDYN_FILTER, mj.mjtDyn.mjDYN_FILTEREXACT)
 """Activation that is a first-order lag of the control; MuJoCo takes a step of Euler for the first, which is close where the time constant is many steps."""
 
 
-def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
-    """The drives, and the rotor inertia they add to their joints (`armature gear^2`, joint index -> sum)."""
+def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[tuple[str, int], float]]:
+    """The drives, and the rotor inertia they add to what they act on (`armature gear^2`; ("joint" or "tendon", index) -> sum)."""
     m = c.mj
     out, armature = [], {}
     for i in range(m.nactuator):
-        joint, gear, control = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[m.actuator_outadr[i], 0]), int(m.actuator_ctrladr[i])
+        target, gear, control = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[m.actuator_outadr[i], 0]), int(m.actuator_ctrladr[i])
+        kind = "tendon" if m.actuator_trntype[i] == int(mj.mjtTrn.mjTRN_TENDON) else "joint"
         if m.actuator_armature[i]:
-            armature[joint] = armature.get(joint, 0.0) + float(m.actuator_armature[i]) * gear * gear
+            armature[kind, target] = armature.get((kind, target), 0.0) + float(m.actuator_armature[i]) * gear * gear
         if actuator_is_off(c, i):
             continue
         bias = m.actuator_biasprm[i] if m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_AFFINE) else np.zeros(3)
@@ -245,7 +247,8 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[int, float]]:
         out.append(
             Actuator(
                 name=c.names["actuator"][i],
-                joint=c.names["joint"][joint],
+                joint=c.names["joint"][target] if kind == "joint" else "",
+                transmission=c.names["tendon"][target] if kind == "tendon" else "",
                 gain=float(m.actuator_gainprm[i, 0]),
                 gear=gear,
                 bias=float(bias[0]),
@@ -302,6 +305,35 @@ def is_spring(c: Compiled, i: int) -> bool:
     return ends[0] != ends[1] and not any(np.any(array[i]) for array in others)
 
 
+def is_transmission(c: Compiled, i: int) -> bool:
+    """Whether a tendon is a linear combination of hinges and slides (`fixed`) with nothing that a `Transmission` has no place for."""
+    m = c.mj
+    wraps = range(int(m.tendon_adr[i]), int(m.tendon_adr[i]) + int(m.tendon_num[i]))
+    if not len(wraps) or any(m.wrap_type[w] != int(mj.mjtWrap.mjWRAP_JOINT) for w in wraps):
+        return False
+    joints = [int(m.wrap_objid[w]) for w in wraps]
+    scalar = all(m.jnt_type[j] in (int(mj.mjtJoint.mjJNT_HINGE), int(mj.mjtJoint.mjJNT_SLIDE)) for j in joints)
+    others = (m.tendon_stiffnesspoly, m.tendon_dampingpoly, m.tendon_springyield)
+    return scalar and len(set(joints)) == len(joints) and all(m.wrap_prm[w] for w in wraps) and not any(np.any(array[i]) for array in others)
+
+
+def _transmission(c: Compiled, i: int, extra_armature: float) -> Transmission:
+    m, bit = c.mj, mj.mjtDisableBit
+    wraps = range(int(m.tendon_adr[i]), int(m.tendon_adr[i]) + int(m.tendon_num[i]))
+    low, high = _floats(m.tendon_lengthspring[i])
+    return Transmission(
+        name=c.names["tendon"][i],
+        joints=tuple(c.names["joint"][int(m.wrap_objid[w])] for w in wraps),
+        coefficients=_floats(m.wrap_prm[w] for w in wraps),
+        stiffness=0.0 if c.off(bit.mjDSBL_SPRING) else float(m.tendon_stiffness[i]),
+        springref=0.5 * (low + high),
+        damping=0.0 if c.off(bit.mjDSBL_DAMPER) else float(m.tendon_damping[i]),
+        friction=0.0 if c.off(bit.mjDSBL_FRICTIONLOSS | bit.mjDSBL_CONSTRAINT) else float(m.tendon_frictionloss[i]),
+        armature=float(m.tendon_armature[i]) + extra_armature,
+        backlash=high - low,
+    )
+
+
 def _spring(c: Compiled, i: int) -> Spring:
     m = c.mj
     one, two = (int(m.wrap_objid[m.tendon_adr[i] + k]) for k in range(2))
@@ -329,6 +361,9 @@ def _channel(c: Compiled, i: int) -> str | None:
         hinge = m.jnt_type[target] == int(mj.mjtJoint.mjJNT_HINGE)
         what = {s.mjSENS_JOINTPOS: "angle" if hinge else "position", s.mjSENS_JOINTVEL: "rate", s.mjSENS_JOINTACTFRC: "force"}[kind]
         return f"joint.{c.names['joint'][target]}.{what}"
+    if kind in (s.mjSENS_TENDONPOS, s.mjSENS_TENDONVEL) and is_transmission(c, target):
+        hinge = m.jnt_type[m.wrap_objid[m.tendon_adr[target]]] == int(mj.mjtJoint.mjJNT_HINGE)
+        return f"transmission.{c.names['tendon'][target]}.{'rate' if kind == s.mjSENS_TENDONVEL else 'angle' if hinge else 'position'}"
     if kind == s.mjSENS_ACTUATORFRC:
         # MuJoCo's sensor reads the force before the gear and without the drive's own damping; ours is the force on the joint.
         same = m.actuator_gear[m.actuator_outadr[target], 0] == 1.0 and m.actuator_damping[target] == 0.0 and not actuator_is_off(c, target)

@@ -14,9 +14,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from calibody.errors import FormatError
 from calibody.formats import content
-from calibody.formats.source import differences, number, numbers
+from calibody.formats.source import differences, number, numbers, spring_length
 from calibody.formats.urdf_edit import inertial_text, rpy_of
-from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model, Sensor, Spring
+from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model, Sensor, Spring, Transmission
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
@@ -86,7 +86,7 @@ def mjcf(model: Model, target: Path) -> str:
             *_tag("option", gravity=numbers(model.gravity)),
             *_tag("default", _tag("geom", contype="0", conaffinity="0")),
             *_tag("worldbody", [*_attached(model, WORLD), *(line for b in model.bodies if b.parent == WORLD for line in _mjcf_body(model, b))]),
-            *_section("tendon", [_tendon(model, s) for s in model.springs]),
+            *_section("tendon", [*(_tendon(model, s) for s in model.springs), *(_fixed(t) for t in model.transmissions)]),
             *_section("equality", [_equality(model, loop) for loop in model.loops]),
             *_section("actuator", [_drive(a) for a in model.actuators]),
             *_section("sensor", [_sensor(model, s) for s in model.sensors]),
@@ -100,14 +100,30 @@ def _section(tag: str, items: list[list[str]]) -> list[str]:
     return _tag(tag, [line for item in items for line in item]) if items else []
 
 
-def _refuse(elements: Sequence[Spring | Bushing]) -> None:
+def _refuse(elements: Sequence[Spring | Bushing | Transmission]) -> None:
     for element in elements:
-        raise FormatError(f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs can be saved as MJCF).")
+        raise FormatError(
+            f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs and transmissions can be saved as MJCF)."
+        )
 
 
 def _tendon(model: Model, spring: Spring) -> list[str]:
     ends = [line for i in (1, 2) for line in _tag("site", site=_anchor_name(model, spring, i))]
     return _tag("spatial", ends, name=spring.name, stiffness=number(spring.stiffness), damping=number(spring.damping), springlength=number(spring.rest_length))
+
+
+def _fixed(t: Transmission) -> list[str]:
+    parts = [line for joint, c in zip(t.joints, t.coefficients, strict=True) for line in _tag("joint", joint=joint, coef=number(c))]
+    return _tag(
+        "fixed",
+        parts,
+        name=t.name,
+        stiffness=_given(t.stiffness),
+        damping=_given(t.damping),
+        frictionloss=_given(t.friction),
+        armature=_given(t.armature),
+        springlength=spring_length(t),
+    )
 
 
 def _mjcf_body(model: Model, body: Body) -> list[str]:
@@ -196,7 +212,8 @@ def _drive(a: Actuator) -> list[str]:
     return _tag(
         "general",
         name=a.name,
-        joint=a.joint,
+        joint=a.joint or None,
+        tendon=a.transmission or None,
         gear=number(a.gear),
         gainprm=number(a.gain),
         biastype="affine" if affine else None,
@@ -214,6 +231,7 @@ def _drive(a: Actuator) -> list[str]:
 
 _SENSORS = {
     ("joint", "angle"): ("jointpos", "joint"), ("joint", "position"): ("jointpos", "joint"), ("joint", "rate"): ("jointvel", "joint"),
+    ("transmission", "angle"): ("tendonpos", "tendon"), ("transmission", "position"): ("tendonpos", "tendon"), ("transmission", "rate"): ("tendonvel", "tendon"),
     ("joint", "force"): ("jointactuatorfrc", "joint"), ("actuator", "force"): ("actuatorfrc", "actuator"),
     ("site", "position"): ("framepos", "site"), ("body", "position"): ("framepos", "xbody"), ("body", "com"): ("framepos", "body"),
     ("site", "angular_rate"): ("gyro", "site"), ("site", "acceleration"): ("accelerometer", "site"),
@@ -236,7 +254,7 @@ def _sensor(model: Model, sensor: Sensor) -> list[str]:
 
 def urdf(model: Model, target: Path) -> str:
     """The model as URDF. A body with several joints becomes a chain of massless links."""
-    _refuse((*model.springs, *model.bushings))
+    _refuse((*model.springs, *model.bushings, *model.transmissions))
     _check_for_urdf(model)
     left_out = [f"{kind} {name}" for kind in ("actuator", "site", "sensor") for name in model.tables[kind]]
     left_out += [f"shape {g.name}" for g in model.geometries if _urdf_shape(g) is None]

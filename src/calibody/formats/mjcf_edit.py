@@ -15,8 +15,8 @@ import numpy as np
 
 from calibody.errors import FormatError
 from calibody.formats.edit import Edits, Element
-from calibody.formats.source import Change, Source, number, numbers
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Spring
+from calibody.formats.source import Change, Source, number, numbers, spring_length
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Spring, Transmission
 from calibody.model.elements import COUPLING, FREE, HINGE, WELD, WORLD
 from calibody.spatial import algebra as al
 
@@ -26,6 +26,7 @@ _SHORTCUTS = ("kp", "kv", "dampratio", "timeconst", "inheritrange")
 NOWHERE = {
     ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"),
     ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"), ("loop", "length"),
+    ("transmission", "stribeck"), ("transmission", "stribeck_rate"), ("transmission", "joints"), ("transmission", "coefficients"),
     ("sensor", "bias"), ("sensor", "gain"), ("sensor", "delay"), ("joint", "kind"), ("joint", "body"), ("body", "parent"), ("joint", "spring_position"),
     ("joint", "spring_orientation"), ("geometry", "kind"),
 }  # fmt: skip
@@ -213,12 +214,12 @@ def _joint_geometry(p: Plan, element: Element, joint: Joint, fields: set[str]) -
         p.edits.set(element, pos=numbers(joint.anchor if frame is None else _in_frame(frame, joint.anchor)))
 
 
-def _rotor_inertia(p: Plan, joint: Joint) -> float:
-    """What actuators of the file add to the joint's armature (`armature gear^2`)."""
+def _rotor_inertia(p: Plan, turned: Joint | Transmission) -> float:
+    """What actuators of the file add to the armature of what they turn (`armature gear^2`)."""
     total = 0.0
     for actuator in p.model.actuators:
         details = p.source.details.get(("actuator", actuator.name), {})
-        total += details.get("armature", 0.0) * actuator.gear**2 if actuator.joint == joint.name else 0.0
+        total += details.get("armature", 0.0) * actuator.gear**2 if getattr(actuator, turned.KIND) == turned.name else 0.0
     return total
 
 
@@ -345,6 +346,17 @@ def _spring(p: Plan, spring: Spring, fields: set[str]) -> None:
             p.note(f"spring.{spring.name} ends at a new site in the saved file, because other elements may use the old one.")
 
 
+def _transmission(p: Plan, t: Transmission, fields: set[str]) -> None:
+    element = p.element("transmission", t.name, sorted(fields)[0])
+    for what, attribute in _JOINT.items():
+        if what in fields:
+            p.edits.set(element, **{attribute: number(getattr(t, what))})
+    if "armature" in fields:
+        p.edits.set(element, armature=number(t.armature - _rotor_inertia(p, t)))
+    if fields & {"springref", "backlash"}:
+        p.edits.set(element, springlength=spring_length(t))
+
+
 def _new_site_name(p: Plan, wanted: str) -> str:
     while wanted in p.model.tables["site"] or wanted in p.new_sites:
         wanted += "_"
@@ -385,4 +397,5 @@ _WRITERS: dict[str, Any] = {
     "loop": _loop,
     "sensor": _sensor,
     "spring": _spring,
+    "transmission": _transmission,
 }

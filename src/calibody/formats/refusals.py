@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.formats.compiled import LAGS, Compiled, actuator_is_off, dropped_sensors, is_spring
+from calibody.formats.compiled import LAGS, Compiled, actuator_is_off, dropped_sensors, is_spring, is_transmission
 from calibody.formats.engine import mj
 
 _GAINS = {mj.mjtGain.mjGAIN_AFFINE: "an affine gain", mj.mjtGain.mjGAIN_MUSCLE: "a muscle", mj.mjtGain.mjGAIN_USER: "a user-defined gain"}
@@ -62,8 +62,12 @@ def _check_tendons(c: Compiled) -> None:
     for what, array in (("stiffness", m.tendon_stiffness), ("damping", m.tendon_damping), ("friction", m.tendon_frictionloss), ("armature", m.tendon_armature),
                         ("polynomial stiffness", m.tendon_stiffnesspoly), ("polynomial damping", m.tendon_dampingpoly)):  # fmt: skip
         for i in np.flatnonzero(_rows(array)):
-            if not is_spring(c, int(i)):
-                raise c.refuse("tendon", int(i), f"has {what}, which is represented only for a plain spring between two sites of different bodies.")
+            if not is_spring(c, int(i)) and not is_transmission(c, int(i)):
+                raise c.refuse(
+                    "tendon",
+                    int(i),
+                    f"has {what}, which is represented only for a plain spring between two sites of different bodies, and for fixed tendons over hinges and slides.",
+                )
 
 
 def _check_actuator(c: Compiled, i: int) -> None:
@@ -76,6 +80,8 @@ def _check_actuator(c: Compiled, i: int) -> None:
 def _transmission(c: Compiled, i: int) -> str:
     m = c.mj
     kind = mj.mjtTrn(int(m.actuator_trntype[i]))
+    if kind == int(mj.mjtTrn.mjTRN_TENDON) and is_transmission(c, int(m.actuator_trnid[i, 0])):
+        return ""
     if kind not in (int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT)):
         return f"acts on a {kind.name.removeprefix('mjTRN_').lower()}, which cannot be represented"
     joint = int(m.actuator_trnid[i, 0])
@@ -120,6 +126,7 @@ def _check_equality(c: Compiled, i: int) -> None:
 def notes(c: Compiled, soft_loops: bool) -> list[str]:
     """One plain sentence per kind of thing that is in the file and does not act here; in MJCF closed loops are soft."""
     m = c.mj
+    used = [i for i in range(m.ntendon) if is_spring(c, i) or is_transmission(c, i)]
     flagged = [
         (_contacts(c), ""),
         ("Joint limits do not act: {}.", _names(c, "joint", np.flatnonzero(_limited(c)))),
@@ -129,8 +136,9 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
             _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited.astype(bool) & (m.actuator_damping != 0.0))),
         ),
         ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
-        ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if not is_spring(c, i)])),
-        ("The length limits of springs do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if is_spring(c, i) and m.tendon_limited[i]])),
+        ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if i not in used])),
+        ("The length limits of springs and transmissions do not act: {}.", _names(c, "tendon", [i for i in used if m.tendon_limited[i]])),
+        ("The dead band of a transmission has rounded corners here: {}.", _names(c, "tendon", [i for i in used if _has_play(c, i)])),
         ("Equality constraints that the file switches off are left out: {}.", _names(c, "loop", _inactive(c))),
         (
             "Closed loops are rigid here; the file's solref and solimp soften them: {}.",
@@ -147,6 +155,10 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
 def _names(c: Compiled, kind: str, indices: Iterable[int]) -> str:
     names = [c.names[kind][int(i)] for i in sorted(indices)]
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _has_play(c: Compiled, i: int) -> bool:
+    return bool(c.mj.tendon_stiffness[i] and c.mj.tendon_lengthspring[i, 1] > c.mj.tendon_lengthspring[i, 0])
 
 
 def _limited(c: Compiled) -> np.ndarray:

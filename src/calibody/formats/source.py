@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibody.formats.edit import Document, Element
-from calibody.model import Model
+from calibody.model import Model, Transmission
 
 MJCF, URDF = "mjcf", "urdf"
 
@@ -61,7 +61,7 @@ def differences(model: Model, written: Model) -> list[Change]:
 
 def _same(field: str, a: Any, b: Any) -> bool:
     """Equal but for rounding: 1e-11 of the largest number (degrees, quaternions and principal axes cost a few digits)."""
-    if a is None or b is None or isinstance(a, str):
+    if a is None or b is None or isinstance(a, str) or field == "joints":
         return a == b
     a, b = _flat(a), _flat(b)
     if len(a) != len(b):
@@ -94,3 +94,9 @@ def number(value: float) -> str:
 
 def numbers(values: Any) -> str:
     return " ".join(number(x) for x in values)
+
+
+def spring_length(t: Transmission) -> str:
+    """MJCF's two ends of the dead band of a fixed tendon; both -1 would mean "where the joints' springs are relaxed"."""
+    low, high = t.springref - 0.5 * t.backlash, t.springref + 0.5 * t.backlash
+    return numbers((low, math.nextafter(high, 0.0) if low == high == -1.0 else high))

@@ -7,7 +7,7 @@ type, and what has no measure: inertia, and the forces on joint coordinates, whi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Frames:
     T: np.ndarray
     """(6, nv, K)"""
     s: np.ndarray
-    """(scalar coordinates, K) unwrapped."""
+    """(scalar coordinates and then transmissions, K) unwrapped."""
     gradient: np.ndarray
     """(6, scalar coordinates, K): ds on the child (its opposite on the parent); `free` only."""
     acts: np.ndarray
@@ -67,9 +67,15 @@ def frames_at(structure: Structure, numbers: Numbers, q: np.ndarray, turns: np.n
     T = twists(structure, geometry, H)
     if structure.coordinates == TREE:
         empty = np.zeros((6, 0, q.shape[1]))
-        return Frames(H, T, q[structure.scalar_positions], empty, empty)
+        return Frames(H, T, combined(structure, q[structure.scalar_positions]), empty, empty)
     assert turns is not None
-    return Frames(H, T, *measured(plan_of(structure), numbers, H, turns))
+    s, gradient, acts = measured(plan_of(structure), numbers, H, turns)
+    return Frames(H, T, combined(structure, s), gradient, acts)
+
+
+def combined(structure: Structure, s: np.ndarray) -> np.ndarray:
+    """Values of all scalar coordinates (or their rates), and of transmissions after them."""
+    return np.concatenate([s, structure.combinations @ s]) if len(structure.combinations) else s
 
 
 def measured(plan: Plan, numbers: Numbers, H: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -282,6 +288,16 @@ class JointForces:
 
     value: np.ndarray
     by: list[np.ndarray]
+    across: dict[tuple[int, int], list[np.ndarray]] = field(default_factory=dict)
+    """Of one by another coordinate, where a transmission ties them together."""
+
+    def shared_out(self, plan: Plan) -> JointForces:
+        """What acts on transmissions acts on their joints."""
+        C, count = plan.structure.combinations, len(plan.coordinate_dof)
+        if not len(C):
+            return self
+        across = {(i, j): [(C[:, i] * C[:, j]) @ b[count:] for b in self.by] for i, j in plan.combined}
+        return JointForces(self.value[:count] + C.T @ self.value[count:], [b[:count] + (C * C).T @ b[count:] for b in self.by], across)
 
 
 def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
@@ -292,7 +308,7 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
 def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`t` of every interval with drives, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
     t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides, point.smooth)
-    t = t + point.applied[plan.coordinate_dof]
+    t[: len(plan.coordinate_dof)] += point.applied[plan.coordinate_dof]
     by_control = np.zeros_like(point.control)
     for a, c in enumerate(plan.actuator_coordinate):
         ta, ta_s, ta_r, by_control[a] = law.drive(sm[c], rho[c], point.control[a], tuple(numbers.actuator[:, a]))
@@ -309,7 +325,7 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
     armature = numbers.law[LAW.index("armature")][:, None]
     left, right = law.ends(t, rho, armature, point.h)
     LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, armature, point.h)
-    scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]])
+    scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]]).shared_out(plan)
     _constraint_forces(plan, numbers, point, f, scalar)
     if sums.derivatives and len(plan.actuator_coordinate):
         out.control = -0.5 * point.h * by_control
@@ -327,9 +343,21 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
         links, data = plan.coordinate_links[which], numbers.frame[:, which, None]
         act = Act(kind, links, data, f.gradient[None, None, :, which], f.acts[None, None, :, which])
         act.add(f, sums, scalar.value[None, which], [b[None, None, which] for b in scalar.by])
+    if sums.derivatives:
+        _tied(plan, f, sums, scalar)
     if balls:
         act = Act.of(coordinate.BALL, plan.ball_links, np.zeros((0, len(balls), 1)), f.poses(plan.ball_links))
         act.add(f, sums, np.stack([value for value, _ in balls], axis=1), [np.stack(b, axis=2) for b in zip(*(by for _, by in balls), strict=True)])
+
+
+def _tied(plan: Plan, f: Frames, sums: Sums, scalar: JointForces) -> None:
+    """`free`: derivatives of the force on one coordinate by another, between the links of both."""
+    for (i, j), by in scalar.across.items():
+        for offset, nodes in enumerate(NODES):
+            block = np.einsum("am,bm,m->abm", f.acts[:, i, 1:-1], f.gradient[:, j, nodes], by[offset])[:, :, None]
+            for a, own in zip(plan.coordinate_links[i], (-1.0, 1.0), strict=True):
+                for b, sign in zip(plan.coordinate_links[j], (-1.0, 1.0), strict=True):
+                    sums.block(np.array([a]), np.array([b]), offset, block, own * sign)
 
 
 def _constraint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, scalar: JointForces) -> None:
@@ -350,7 +378,7 @@ def loads(plan: Plan, numbers: Numbers, point: Point) -> tuple[np.ndarray, np.nd
 
 
 def load_law(numbers: Numbers, c: Any, j: Any) -> np.ndarray:
-    """(7, ...) the law of scalar coordinates c of loaded joints j with the coefficients of friction by load in place of its limits, and nothing else."""
+    """(8, ...) the law of scalar coordinates c of loaded joints j with the coefficients of friction by load in place of its limits, and nothing else."""
     out = np.zeros_like(numbers.law[:, c])
     out[LAW.index("friction")], out[LAW.index("stribeck")], out[LAW.index("stribeck_rate")] = *numbers.load[:2, j], numbers.law[LAW.index("stribeck_rate"), c]
     return out
@@ -456,4 +484,7 @@ def add_tree_forces(plan: Plan, out: Evaluation) -> None:
     if out.zero is not None:
         for target, by_s in zip(values, scalar.by, strict=True):
             target[plan.index[dofs, dofs]] += by_s  # type: ignore[index]
+        for (i, j), by in scalar.across.items():
+            for target, block in zip(values, by, strict=True):
+                target[plan.index[dofs[i], dofs[j]]] += block  # type: ignore[index]
     out.direct = None

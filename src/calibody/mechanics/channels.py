@@ -9,6 +9,7 @@
     site.NAME.angular_rate | acceleration        what a gyroscope and an accelerometer there read, in the axes of the site: the latter the specific force
                                                  (acceleration minus gravity)
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
+    transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
 
 A vector channel takes `.x .y .z` for one component.
@@ -110,9 +111,13 @@ def _catalogue(model: Model) -> Catalogue:
     for loop in model.loops:
         first = next(t for t in CONSTRAINTS if loop.kind in t.holds)
         put("loop", loop.name, "force", XYZ if first.rows == 3 else SCALAR, first.unit_of(loop, model))
+    for transmission in model.transmissions:
+        joint = model.first_joint(transmission)
+        put("transmission", transmission.name, "position" if joint.kind == SLIDE else "angle", SCALAR, joint.units["s"])
+        put("transmission", transmission.name, "rate", SCALAR, f"{joint.units['s']}/s")
     for actuator in model.actuators:
         put("actuator", actuator.name, "", SCALAR, "unit of control")
-        put("actuator", actuator.name, "force", SCALAR, model.joint(actuator.joint).units["f"])
+        put("actuator", actuator.name, "force", SCALAR, model.first_joint(actuator).units["f"])
     return out
 
 

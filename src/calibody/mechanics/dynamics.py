@@ -16,7 +16,7 @@ import numpy as np
 
 from calibody.errors import SimulationError
 from calibody.mechanics import host
-from calibody.mechanics.assembly import Frames
+from calibody.mechanics.assembly import Frames, combined
 from calibody.mechanics.elements import body as body_element, law
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
@@ -98,11 +98,11 @@ def joint_forces(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarra
     """(nv,) springs, dampers, friction and drives on the joints' coordinates."""
     plan = plan_of(structure)
     out = force.copy()
-    s, rate = f.s[:, 0], v[plan.coordinate_dof]
+    s, rate, count = f.s[:, 0], combined(structure, v[plan.coordinate_dof]), len(plan.coordinate_dof)
     t, _, _ = law.force(s, rate, tuple(numbers.law), FRICTION_RATE)
     for a, c in enumerate(plan.actuator_coordinate):
         t[c] += law.drive(s[c], rate[c], control[a], tuple(numbers.actuator[:, a]))[0]
-    out[plan.coordinate_dof] += t
+    out[plan.coordinate_dof] += t[:count] + structure.combinations.T @ t[count:]
     for k, dof in enumerate(plan.ball_dof):
         stiffness, damping, friction, _ = numbers.ball_law[:, k]
         parent, child = (al.unpack_pose(f.H[:, :, link, 0]) for link in plan.ball_links[k])
@@ -132,7 +132,8 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
         W[:, i] += body_element.wrench(tuple(map(tuple, H[:, :, i])), tuple(map(tuple, Y)))
     composite(structure.parent, W[..., None])
     out = (T * W[:, structure.dof_unit]).sum(0)
-    out[plan.coordinate_dof] += numbers.law[LAW.index("armature")] * a[plan.coordinate_dof]
+    needed, count = numbers.law[LAW.index("armature")] * combined(structure, a[plan.coordinate_dof]), len(plan.coordinate_dof)
+    out[plan.coordinate_dof] += needed[:count] + structure.combinations.T @ needed[count:]
     for k, dof in enumerate(plan.ball_dof):
         out[dof : dof + 3] += numbers.ball_law[3, k] * a[dof : dof + 3]
     return out

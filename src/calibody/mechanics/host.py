@@ -67,7 +67,9 @@ def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0
         above = structure.dofs_above[structure.dof_unit[i]]
         M[above, i] = M[i, above] = T[:, above].T @ X
     if structure.coordinates == "tree":
-        M[plan.coordinate_dof, plan.coordinate_dof] += numbers.law[LAW.index("armature")]
+        Z = np.eye(nv)[plan.coordinate_dof]
+        Z = np.concatenate([Z, structure.combinations @ Z])
+        M += Z.T @ (numbers.law[LAW.index("armature")][:, None] * Z)
         for k, dof in enumerate(plan.ball_dof):
             M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
     return M

@@ -88,7 +88,7 @@ class _Columns:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
-        if kind == "joint" and (field in LAW or field in BALL_LAW or field in LOADED):
+        if kind == "transmission" or (kind == "joint" and (field in LAW or field in BALL_LAW or field in LOADED)):
             return self._law(place), self.nothing
         if kind == "actuator" and field in ACTUATOR:
             return self._actuator(place), self.nothing
@@ -138,10 +138,11 @@ class _Columns:
         return flat.reshape(2, 3, 6, len(self.plan.massive), -1)
 
     def _on_coordinate(self, c: int, force: np.ndarray) -> np.ndarray:
-        """A force (K - 2) on a scalar coordinate, in the rows of the equations."""
+        """A force (K - 2) on a scalar coordinate or a transmission, in the rows of the equations."""
         out = np.zeros((self.structure.nv, self.nodes - 2))
-        dofs, acts = assembly.acting(self.plan, self.frames, int(self.plan.coordinate_dof[c]))
-        out[dofs] = acts[:, 1:-1] * force
+        for j, share in self.plan.shares(c):
+            dofs, acts = assembly.acting(self.plan, self.frames, int(self.plan.coordinate_dof[j]))
+            out[dofs] += share * acts[:, 1:-1] * force
         return out
 
     def _on_ball(self, k: int, force: np.ndarray) -> np.ndarray:
@@ -161,19 +162,22 @@ class _Columns:
         h, plan = self.point.h, self.plan
         out = np.zeros((self.structure.nv, self.nodes - 2))
         sm, rho = assembly.interval_rates(self.frames, h)
-        for c, coordinate in enumerate(self.structure.scalar_coordinates):
-            if coordinate.joint != place.name or (place.field in ("friction", "springref") and self.structure.model.joint(place.name).kind == "free"):
+        model = self.structure.model
+        for c, owner in enumerate(self.structure.law_owners):
+            if owner != (place.kind, place.name) or (
+                place.field in ("friction", "springref") and getattr(model.tables[place.kind][place.name], "kind", "") == "free"
+            ):
                 continue
             if place.field == "armature":
                 out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
                 continue
             side = None if self.point.sides is None else self.point.sides[c]
             rates, smooth = self.point.friction_rates(len(sm))[c], self.point.smooth
-            for field, numbers, weight in self._laws(c, coordinate.joint, place.field):
+            for field, numbers, weight in self._laws(c, place.name, place.field):
                 dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, side, smooth)[LAW.index(field)]
                 out += self._on_coordinate(c, -0.5 * h * weight * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
-            if coordinate.joint != place.name or place.field not in (*BALL_LAW, LOADED[0]):
+            if place.kind != "joint" or coordinate.joint != place.name or place.field not in (*BALL_LAW, LOADED[0]):
                 continue
             *_, rate, (psi_L, psi_R), slope = assembly.ball_interval(plan, self.numbers, self.point, self.frames, k)
             rate = np.stack(rate)
@@ -189,7 +193,7 @@ class _Columns:
         """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
         own: list[tuple[str, tuple, np.ndarray | float]] = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
         by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "stribeck_rate": "stribeck_rate"}.get(field)
-        if by_load is None or joint not in self.plan.loaded_joint:
+        if by_load is None or c >= len(self.plan.coordinate_dof) or joint not in self.plan.loaded_joint:
             return own
         j = self.plan.loaded_joint[joint]
         return [*own, (by_load, tuple(assembly.load_law(self.numbers, c, j)), self._loads[j])]

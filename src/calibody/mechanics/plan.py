@@ -118,7 +118,24 @@ class Plan:
 
     @cached_property
     def actuator_coordinate(self) -> np.ndarray:
-        return np.array([self.structure.coordinate_index[a.joint] for a in self.structure.model.actuators], dtype=np.int64)
+        """Which scalar coordinate every actuator acts on, or, counted on after these, which transmission."""
+        s = self.structure
+        places = {t.name: len(s.scalar_coordinates) + k for k, t in enumerate(s.model.transmissions)}
+        return np.array([places[a.transmission] if a.transmission else s.coordinate_index[a.joint] for a in s.model.actuators], dtype=np.int64)
+
+    def shares(self, c: int) -> list[tuple[int, float]]:
+        """The scalar coordinates that a force on a coordinate or transmission acts on, and how much of it."""
+        count = len(self.coordinate_dof)
+        if c < count:
+            return [(int(c), 1.0)]
+        row = self.structure.combinations[c - count]
+        return [(int(j), float(row[j])) for j in np.flatnonzero(row)]
+
+    @cached_property
+    def combined(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (i, j) of different scalar coordinates that a transmission ties together, both ways."""
+        rows = (np.flatnonzero(row) for row in self.structure.combinations)
+        return tuple(sorted({(int(i), int(j)) for row in rows for i in row for j in row if i != j}))
 
     # -- friction by load --------------------------------------------------------------------------------------------------------
 
@@ -171,8 +188,9 @@ class Plan:
         touched = [links for g in self.between_links if not g.type.measure.apart for links in g.touches]
         if s.coordinates != TREE:
             touched += [*self.coordinate_links, *self.ball_links]
+            touched += [self.coordinate_links[np.flatnonzero(row)].ravel() for row in s.combinations]
         pairs = (pair for links in touched for pair in combinations(links.tolist(), 2))
-        return {(a, b) for a, b in pairs if a != b and len(s.dofs_above[a]) and len(s.dofs_above[b])}
+        return {(min(a, b), max(a, b)) for a, b in pairs if a != b and len(s.dofs_above[a]) and len(s.dofs_above[b])}
 
     @cached_property
     def cross(self) -> tuple[tuple[int, int], ...]:
@@ -219,6 +237,10 @@ class Plan:
                 new = index[block] < 0
                 index[block] = np.where(new, count + np.cumsum(new).reshape(new.shape) - 1, index[block])
                 count += int(new.sum())
+        for i, j in self.combined:
+            pair = self.coordinate_dof[i], self.coordinate_dof[j]
+            if index[pair] < 0:
+                index[pair], count = count, count + 1
         return index
 
     @cached_property

@@ -295,6 +295,19 @@ class Structure:
         return {c.joint: i for i, c in enumerate(self.scalar_coordinates) if self.model.joint(c.joint).kind != FREE}
 
     @cached_property
+    def combinations(self) -> np.ndarray:
+        """(transmissions, scalar coordinates): their coefficients."""
+        out = np.zeros((len(self.model.transmissions), len(self.scalar_coordinates)))
+        for row, transmission in zip(out, self.model.transmissions, strict=True):
+            row[[self.coordinate_index[joint] for joint in transmission.joints]] = transmission.coefficients
+        return out
+
+    @cached_property
+    def law_owners(self) -> tuple[tuple[str, str], ...]:
+        """Kind and name of what has the laws on coordinates: the joint of every scalar coordinate, then the transmissions."""
+        return (*(("joint", c.joint) for c in self.scalar_coordinates), *(("transmission", t.name) for t in self.model.transmissions))
+
+    @cached_property
     def body_link(self) -> dict[str, int]:
         return {u.body.name: i for i, u in enumerate(self.units) if u.last} | {WORLD: self.n}
 
@@ -306,7 +319,10 @@ class Structure:
 
 # Tables of elements that exert no force and carry none, and the fields of the others that name another element.
 FORCELESS = ("site", "sensor", "geometry")
-REFERENCES = {"parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint"}
+REFERENCES = {
+    "parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint", "joints": "joint",
+    "transmission": "transmission",
+}  # fmt: skip
 
 
 def _topology(model: Model) -> tuple:
@@ -314,6 +330,8 @@ def _topology(model: Model) -> tuple:
     places = {kind: {name: i for i, name in enumerate(table)} for kind, table in model.tables.items()}
 
     def kept(field: str, value: object) -> object:
+        if field == "joints" and isinstance(value, tuple):
+            return tuple(places["joint"][name] for name in value)
         if field in REFERENCES and isinstance(value, str):
             return places[REFERENCES[field]].get(value, value)  # the world, and no joint, stand for themselves
         if isinstance(value, float) or (isinstance(value, tuple) and all(isinstance(x, float) for x in value)):
@@ -375,7 +393,7 @@ def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
 
 # -- numbers -------------------------------------------------------------------------------------------------------------------------
 
-LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature")
+LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature", "backlash")
 LOADED = ("load_friction", "load_stribeck")
 ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
 UNLIMITED = (-1e300, 1e300)
@@ -399,7 +417,7 @@ class Numbers:
     gravity: np.ndarray
     """(3,)"""
     law: np.ndarray
-    """(7, number of scalar coordinates), rows as in `LAW`."""
+    """(8, number of scalar coordinates and of transmissions), rows as in `LAW`; joints have no backlash."""
     ball_law: np.ndarray
     """(4, number of ball coordinates): stiffness, damping, friction, armature."""
     ball_reference: np.ndarray
@@ -464,10 +482,13 @@ def basis(axis: np.ndarray) -> np.ndarray:
 
 
 def _law_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    law = np.zeros((len(LAW), len(structure.scalar_coordinates)))
+    count = len(structure.scalar_coordinates)
+    law = np.zeros((len(LAW), count + len(model.transmissions)))
+    for t, transmission in enumerate(model.transmissions):
+        law[:, count + t] = [getattr(transmission, f) for f in LAW]
     for i, c in enumerate(structure.scalar_coordinates):
         joint = model.joint(c.joint)
-        law[:, i] = [getattr(joint, f) for f in LAW]
+        law[:-1, i] = [getattr(joint, f) for f in LAW[:-1]]
         if joint.kind == FREE:
             law[LAW.index("springref"), i] = joint.spring_position[c.component]
             law[LAW.index("friction"), i] = 0.0  # the friction of a free joint acts on its rotation only

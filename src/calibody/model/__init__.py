@@ -10,6 +10,7 @@ from calibody.model.elements import (
     Sensor as Sensor,
     Site as Site,
     Spring as Spring,
+    Transmission as Transmission,
     World as World,
 )
 from calibody.model.model import Model as Model

@@ -384,8 +384,56 @@ class Bushing:
 
 
 @dataclass(frozen=True)
+class Transmission:
+    """A combination `z` of the coordinates of hinges and slides, the sum of `coefficients` times coordinates, with a law like a joint's: a gear train, a coupled wrist, the
+    flexible shaft between a motor and its link. The force on z, at the rate rho = z',
+
+        -stiffness y(z - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
+
+    acts on every joint times its coefficient; `armature` is an inertia on z (a rotor that turns by z). `backlash` is the play of the spring, y the part of a deflection x
+    that is beyond it: x -+ backlash/2, and nothing between; its corners are rounded over a tenth of half the play (`mechanics/elements/law.py`).
+    """
+
+    KIND: ClassVar[str] = "transmission"
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "stiffness": Number(SCALAR, "{f}/{s}", FORCE, linear=True),
+        "springref": Number(SCALAR, "{s}", FORCE),
+        "damping": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
+        "friction": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
+        "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
+        "stribeck_rate": Number(SCALAR, "{s}/s", FORCE),
+        "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
+        "backlash": Number(SCALAR, "{s}", FORCE, signed=False),
+    }
+
+    name: str
+    joints: tuple[str, ...]
+    coefficients: tuple[float, ...]
+    stiffness: float = 0.0
+    springref: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    stribeck: float = 0.0
+    stribeck_rate: float = 0.1
+    armature: float = 0.0
+    backlash: float = 0.0
+
+    def __post_init__(self) -> None:
+        _coerce(self)
+        if isinstance(self.joints, str) or not self.joints or not all(isinstance(j, str) for j in self.joints) or len(set(self.joints)) < len(self.joints):
+            raise ModelError(f"transmission.{self.name}.joints is {self.joints!r}; give the names of one or more different joints.")
+        object.__setattr__(self, "joints", tuple(self.joints))
+        object.__setattr__(self, "coefficients", numbers(self.coefficients, len(self.joints), f"transmission.{self.name}.coefficients"))
+        if not all(self.coefficients):
+            raise ModelError(f"transmission.{self.name}.coefficients is {self.coefficients}; leave out joints that it does not turn with.")
+        _not_negative(self, "friction", "stribeck", "armature", "backlash")
+        if self.stribeck_rate <= 0.0:
+            raise ModelError(f"transmission.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero.")
+
+
+@dataclass(frozen=True)
 class Actuator:
-    """A drive on the coordinate `s` of a hinge or slide. With the control `u` (mean over an interval, `delay` seconds late and behind a
+    """A drive on the coordinate `s` of a hinge, a slide or a `transmission` (its force is then shared out by the coefficients). With the control `u` (mean over an interval, `delay` seconds late and behind a
     first-order lag, `time_constant x' + x = u`)
 
         force = gear clip(gain u + bias - stiffness gear s - damping gear s', force_range)
@@ -406,7 +454,7 @@ class Actuator:
     }
 
     name: str
-    joint: str
+    joint: str = ""
     gain: float = 1.0
     gear: float = 1.0
     bias: float = 0.0
@@ -416,10 +464,13 @@ class Actuator:
     control_range: tuple[float, float] | None = None
     time_constant: float = 0.0
     force_range: tuple[float, float] | None = None
+    transmission: str = ""
 
     def __post_init__(self) -> None:
         _coerce(self)
         _not_negative(self, "delay", "time_constant")
+        if bool(self.joint) == bool(self.transmission):
+            raise ModelError(f"actuator.{self.name} needs one thing to act on; give it either a joint or a transmission.")
         for name in ("control_range", "force_range"):
             if getattr(self, name) is not None:
                 low, high = numbers(getattr(self, name), 2, f"actuator.{self.name}.{name}")
@@ -500,6 +551,6 @@ def unchecked(element: Any, **changes: Any) -> Any:
 
 
 __all__ = [
-    "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "World",
+    "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
     "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip

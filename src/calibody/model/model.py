@@ -28,6 +28,7 @@ from calibody.model.elements import (
     Sensor,
     Site,
     Spring,
+    Transmission,
     World,
     numbers,
     unchecked,
@@ -50,6 +51,7 @@ class Model:
     loops: Sequence[Loop] = ()
     springs: Sequence[Spring] = ()
     bushings: Sequence[Bushing] = ()
+    transmissions: Sequence[Transmission] = ()
     actuators: Sequence[Actuator] = ()
     sites: Sequence[Site] = ()
     sensors: Sequence[Sensor] = ()
@@ -60,7 +62,7 @@ class Model:
     """What the format that read the model needs to write it back (`formats.Source`); None for a model built in Python."""
 
     _TABLES = {
-        "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "actuator": "actuators",
+        "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "actuator": "actuators",
         "site": "sites", "sensor": "sensors", "geometry": "geometries",
     }  # fmt: skip
 
@@ -83,6 +85,15 @@ class Model:
 
     def joint(self, name: str) -> Joint:
         return self._find("joint", name)
+
+    def first_joint(self, element: Any) -> Joint:
+        """The joint whose units those of an actuator or a transmission are."""
+        through = self._find("transmission", element.transmission) if isinstance(element, Actuator) and element.transmission else element
+        return self.joint(through.joints[0] if isinstance(through, Transmission) else through.joint)
+
+    def acted_on(self, actuator: Actuator) -> tuple[str, ...]:
+        """The joints that an actuator acts on."""
+        return self._find("transmission", actuator.transmission).joints if actuator.transmission else (actuator.joint,)
 
     def _find(self, kind: str, name: str) -> Any:
         table = self.tables[kind]
@@ -266,9 +277,17 @@ def _check_references(model: Model) -> None:
                     _scalar_joint(loop, joints[getattr(loop, field)])
             if loop.joint1 == loop.joint2:
                 raise ModelError(f'loop.{loop.name} couples joint "{loop.joint1}" to itself; give two different joints.')
+    for transmission in model.transmissions:
+        for name in transmission.joints:
+            if name not in joints:
+                raise ModelError(f'transmission.{transmission.name}.joints has "{name}", which the model does not have{nearest(name, joints) or "."}')
+            _scalar_joint(transmission, joints[name])
     for actuator in model.actuators:
-        known(actuator, "joint", joints)
-        _scalar_joint(actuator, joints[actuator.joint])
+        if actuator.transmission:
+            known(actuator, "transmission", model.tables["transmission"])
+        else:
+            known(actuator, "joint", joints)
+            _scalar_joint(actuator, joints[actuator.joint])
 
 
 def _scalar_joint(element: Any, joint: Joint) -> None:

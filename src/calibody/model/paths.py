@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibody.errors import ModelError, nearest
-from calibody.model.elements import Joint, Number, World
+from calibody.model.elements import Actuator, Joint, Number, Transmission, World
 
 if TYPE_CHECKING:
     from calibody.model.model import Model
@@ -56,7 +56,7 @@ def number_of(model: Model, place: Place) -> Number:
 
 def _unit(element: Any, field: str, model: Model) -> str:
     unit = _field_table(element)[field].unit
-    joint = element if isinstance(element, Joint) else model.joint(element.joint) if hasattr(element, "joint") else None
+    joint = element if isinstance(element, Joint) else model.first_joint(element) if isinstance(element, (Actuator, Transmission)) else None
     return unit.format(**joint.units) if joint is not None else unit
 
 

@@ -88,9 +88,9 @@ class Motion:
 
     @cached_property
     def _rates(self) -> np.ndarray:
-        """(scalar coordinates, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
+        """(scalar coordinates and transmissions, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
         rho = np.diff(self.frames.s, axis=1) / self.h
-        start = self.joint_rate[plan_of(self.structure).coordinate_dof][:, None]
+        start = assembly.combined(self.structure, self.joint_rate[plan_of(self.structure).coordinate_dof])[:, None]
         return np.concatenate([start, 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1)
 
     def _ball_rates(self, k: int) -> np.ndarray:
@@ -132,8 +132,9 @@ class Motion:
         rows = []
         for c in scalars:
             total = self.applied[plan.coordinate_dof[c]].copy()
-            for a in np.flatnonzero(plan.actuator_coordinate == c):
-                total += law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
+            for a, on in enumerate(plan.actuator_coordinate):
+                if weight := dict(plan.shares(on)).get(c, 0.0):
+                    total += weight * law.drive(sm[on], rho[on], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
             rows.append(total)
         if ball is not None:
             dof = plan.ball_dof[ball]
@@ -177,6 +178,10 @@ class Motion:
         sm, rho = assembly.interval_rates(self.frames, self.h)
         force = law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
         return _at_nodes(force[None])[0]
+
+    def _transmission(self, name: str, quantity: str) -> np.ndarray:
+        c = self.structure.law_owners.index(("transmission", name))
+        return self._rates[c].copy() if quantity == "rate" else self.frames.s[c, :-1].copy()
 
     def _loop(self, name: str, quantity: str) -> np.ndarray:
         rows = [i for i, owner in enumerate(self.structure.row_owners) if owner == f"loop.{name}"]
@@ -241,8 +246,8 @@ class Motion:
         for i in plan.massive:
             E = np.array(body_element.matrix(numbers.inertia[:, i]))
             out -= np.einsum("i,iak,a->k", numbers.gravity, f.H[:, :, i, :-1], E[3])
-        stiffness, rest = numbers.law[LAW.index("stiffness")], numbers.law[LAW.index("springref")]
-        out += 0.5 * (stiffness[:, None] * (f.s[:, :-1] - rest[:, None]) ** 2).sum(0)
+        stiffness, rest, play = (numbers.law[LAW.index(name)][:, None] for name in ("stiffness", "springref", "backlash"))
+        out += (stiffness * law.strain(f.s[:, :-1] - rest, play)).sum(0)
         for k in range(len(plan.ball_links)):
             R = assembly.relative_rotation(plan, numbers, f, k)
             reference = al.transpose(al.quaternion_matrix(tuple(numbers.ball_reference[:, k])))  # type: ignore[arg-type]

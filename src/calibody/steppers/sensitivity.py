@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibody.errors import SimulationError
-from calibody.mechanics.assembly import Frames
+from calibody.mechanics.assembly import Frames, acting
 from calibody.mechanics.equations import evaluate
 from calibody.mechanics.parameters import columns
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import TREE, Structure
+from calibody.mechanics.structure import Structure
 from calibody.steppers.motion import Motion
 
 
@@ -89,12 +89,7 @@ def control_columns(structure: Structure, frames: Frames, result: Evaluation, no
     out = np.zeros((structure.nv + structure.nc, len(plan.actuator_coordinate)))
     for a, c in enumerate(plan.actuator_coordinate):
         assert result.control is not None
-        force = result.control[a, interval]
-        if structure.coordinates == TREE:
-            out[plan.coordinate_dof[c], a] = force
-            continue
-        parent, child = plan.coordinate_links[c]
-        for link, sign in ((child, 1.0), (parent, -1.0)):
-            dofs = structure.dofs_above[link]
-            out[dofs, a] += sign * force * (frames.T[:, dofs, node].T @ frames.acts[:, c, node])
+        for j, share in plan.shares(c):
+            dofs, acts = acting(plan, frames, int(plan.coordinate_dof[j]))
+            np.add.at(out[:, a], dofs, share * result.control[a, interval] * acts[:, node])
     return out

@@ -75,7 +75,7 @@ class Spook(AbstractStepper):
         return Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
-        rows = Rows.of(structure, numbers)
+        rows = _rows(structure, numbers)
         values = self.values(rows, numbers, structure.model)
         n = applied.shape[1]
         v = velocities(structure, numbers, values, start)
@@ -118,7 +118,7 @@ class Spook(AbstractStepper):
         structure, numbers = motion.structure, motion.numbers
         if structure.coordinates != FREE:
             raise SimulationError('The inverse dynamics of this stepper needs the pose of every body; simulate with coordinates="free" first.')
-        rows = Rows.of(structure, numbers)
+        rows = _rows(structure, numbers)
         if rows.dry and self.slip == 0.0:
             raise SimulationError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")
         values = self.values(rows, numbers, motion.model)
@@ -151,6 +151,13 @@ def velocities(structure: Structure, numbers: Numbers, values: Values, start: St
         out[at : at + 3] += np.cross(omega, R @ values.com[:, k])
         out[at + 3 : at + 6] = omega
     return out
+
+
+def _rows(structure: Structure, numbers: Numbers) -> Rows:
+    if structure.model.transmissions:
+        name = structure.model.transmissions[0].name
+        raise SimulationError(f'stepper="spook" does not know transmissions yet (transmission.{name}); use stepper="variational".')
+    return Rows.of(structure, numbers)
 
 
 def _has_springs(structure: Structure) -> bool:

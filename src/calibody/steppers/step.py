@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.mechanics.assembly import Frames
+from calibody.mechanics.assembly import Frames, combined
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law, load
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
@@ -70,6 +70,8 @@ class Values(NamedTuple):
     ball_reference: Any
     ball_placement: Any
     actuator: Any
+    combinations: Any
+    """(transmissions, scalar coordinates)"""
     elements: Any
     """Numbers of force and constraint elements by type."""
     softness: Any
@@ -92,7 +94,7 @@ class Values(NamedTuple):
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
             geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
-            numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+            structure.combinations, numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
             np.float64(gap),
         )  # fmt: skip
 
@@ -287,20 +289,25 @@ class Program:
         return left, right, J
 
     def _joints(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
-        plan = self.plan
-        sm, rho = 0.5 * (a.s + b.s), (b.s - a.s) / h
+        plan, count = self.plan, len(self.structure.law_owners)
+        sL, sR, AL, AR, ZR = (self._combined(values, x) for x in (a.s, b.s, a.A, b.A, b.Z))
+        sm, rho = 0.5 * (sL + sR), (sR - sL) / h
         t, t_s, t_r = law.force(sm, rho, tuple(values.law), delta)
-        t = t + applied[plan.coordinate_dof]
+        t = t + jnp.concatenate([applied[plan.coordinate_dof], jnp.zeros(count - len(plan.coordinate_dof))])
         if len(plan.actuator_coordinate):
             c = plan.actuator_coordinate
             ta, ta_s, ta_r, _ = law.drive(sm[c], rho[c], u, tuple(values.actuator))
-            spread = np.zeros((len(c), len(plan.coordinate_dof)))
+            spread = np.zeros((len(c), count))
             spread[np.arange(len(c)), c] = 1.0
             t, t_s, t_r = t + ta @ spread, t_s + ta_s @ spread, t_r + ta_r @ spread
         armature = values.law[LAW.index("armature")]
         left, right = law.ends(t, rho, armature, h)
         _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, armature, h)
-        return a.A.T @ left, b.A.T @ right, a.A.T @ (LR[:, None] * b.Z)
+        return AL.T @ left, AR.T @ right, AL.T @ (LR[:, None] * ZR)
+
+    def _combined(self, values: Values, rows: Any) -> Any:
+        """Rows of the scalar coordinates, and of transmissions after them."""
+        return jnp.concatenate([rows, values.combinations @ rows]) if len(self.structure.combinations) else rows
 
     def _balls(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         plan = self.plan
@@ -328,7 +335,7 @@ class Program:
         (c, joints), (k, of_ball) = plan.loaded_coordinates, plan.loaded_balls
         rho = (b.s[c] - a.s[c]) / h
         zero, numbers = 0.0 * rho, values.load[:, joints]
-        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], numbers[1], values.law[LAW.index("stribeck_rate")][c], zero), delta)
+        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], numbers[1], values.law[LAW.index("stribeck_rate")][c], zero, zero), delta)
         parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
         if len(k):
             (RL, Za), (RR, Zb) = ((jax.tree.map(lambda x: x[k], R), Z[:, k]) for R, Z in (self.ball_node(values, x) for x in (a, b)))
@@ -496,7 +503,8 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
     f, M = at.frames, at.M
     Z, A, turns = axes_of(structure, f)
     if structure.coordinates != TREE:
-        M = M + A.T @ (numbers.law[LAW.index("armature")][:, None] * Z) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
+        own, other = combined(structure, A), combined(structure, Z)
+        M = M + own.T @ (numbers.law[LAW.index("armature")][:, None] * other) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
     node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C)
     d = h * start.v
     rubbing = np.zeros(len(plan_of(structure).loaded_coordinates[0]) + 3 * len(plan_of(structure).loaded_balls[0]))
