@@ -92,6 +92,10 @@ def smooth_acceleration(m, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.nd
     m.jnt_actfrclimited[:] = 0
     data = mujoco.MjData(m)
     data.qpos[:], data.qvel[:], data.ctrl[:] = q, v, u
+    lagging = np.flatnonzero(m.actuator_actadr >= 0)
+    data.act[m.actuator_actadr[lagging]] = np.where(
+        m.actuator_ctrllimited[lagging], np.clip(u[lagging], *m.actuator_ctrlrange[lagging].T), u[lagging]
+    )  # settled
     with quiet():
         mujoco.mj_forward(m, data)
     if data.warning[mujoco.mjtWarning.mjWARN_INERTIA].number:

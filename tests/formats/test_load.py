@@ -95,7 +95,15 @@ def test_notes(tmp_path: Path) -> None:
     [
         (arm(after="<actuator><motor joint='j' forcerange='-1 1' damping='1'/></actuator>"), "The force limits of these actuators act on their damping too"),
         (arm(joint="<joint name='j' actuatorfrcrange='-1 1'/>"), "Limits of the actuator force on joints do not act: j."),
-        (arm(after="<tendon><fixed name='t' limited='true' range='0 1'><joint joint='j' coef='1'/></fixed></tendon>"), "Tendons bear no force here"),
+        (arm("<site name='p'/>", after="<tendon><spatial name='t'><site site='p'/><site site='s'/></spatial></tendon>"), "Tendons bear no force here"),
+        (
+            arm(after="<tendon><fixed name='t' limited='true' range='0 1'><joint joint='j' coef='1'/></fixed></tendon>"),
+            "The length limits of springs and transmissions",
+        ),
+        (
+            arm(after="<tendon><fixed name='t' stiffness='1' springlength='0 1'><joint joint='j' coef='1'/></fixed></tendon>"),
+            "dead band of a transmission has rounded corners",
+        ),
         (arm(option="<option><flag gravity='disable'/></option>"), "switches gravity off"),
         (arm(joint="<joint name='j' stiffness='2'/>", option="<option><flag spring='disable'/></option>"), "switches springs off"),
         (arm(joint="<freejoint align='true' name='j'/>"), "MuJoCo aligns them"),
@@ -188,7 +196,8 @@ def test_urdf_without_links(tmp_path: Path) -> None:
 
 # -- refusals ----------------------------------------------------------------------------------------------------------------------
 
-TENDON = "<tendon><fixed name='t' {}><joint joint='j' coef='1'/></fixed></tendon>"
+TENDON = "<tendon><spatial name='t' {}><site site='p'/><site site='s'/><site site='r'/></spatial></tendon>"
+PATH = "<site name='p'/><site name='r' pos='0 0 1'/>"
 REFUSED = {
     "fluid": (arm(option="<option density='1000'/>"), "fluid forces"),
     "viscosity": (arm(option="<option viscosity='0.1'/>"), "fluid forces"),
@@ -202,11 +211,11 @@ REFUSED = {
     ),
     "dc motor": (arm(after="<actuator><dcmotor name='m' joint='j' motorconst='0.1' resistance='2'/></actuator>"), r'actuator "m" has a gain of type dcmotor'),
     "crank": (arm(after="<actuator><motor name='m' cranksite='s' slidersite='s' cranklength='1'/></actuator>"), r'actuator "m" acts on a slidercrank'),
-    "tendon stiffness": (arm(after=TENDON.format("stiffness='1'")), r'm\.xml:4: tendon "t" has stiffness'),
-    "tendon damping": (arm(after=TENDON.format("damping='1'")), r'tendon "t" has damping'),
-    "tendon friction": (arm(after=TENDON.format("frictionloss='1'")), r'tendon "t" has friction'),
-    "tendon armature": (arm(after=TENDON.format("armature='1'")), r'tendon "t" has armature'),
-    "tendon motor": (arm(after=TENDON.format("") + "<actuator><motor name='m' tendon='t'/></actuator>"), r'actuator "m" acts on a tendon'),
+    "tendon stiffness": (arm(PATH, after=TENDON.format("stiffness='1'")), r'm\.xml:4: tendon "t" has stiffness'),
+    "tendon damping": (arm(PATH, after=TENDON.format("damping='1'")), r'tendon "t" has damping'),
+    "tendon friction": (arm(PATH, after=TENDON.format("frictionloss='1'")), r'tendon "t" has friction'),
+    "tendon armature": (arm(PATH, after=TENDON.format("armature='1'")), r'tendon "t" has armature'),
+    "tendon motor": (arm(PATH, after=TENDON.format("") + "<actuator><motor name='m' tendon='t'/></actuator>"), r'actuator "m" acts on a tendon'),
     "site motor": (arm(after="<actuator><motor name='m' site='s'/></actuator>"), r'actuator "m" acts on a site'),
     "free motor": (
         arm(joint="<freejoint name='j'/>", after="<actuator><motor name='m' joint='j'/></actuator>"),
@@ -220,7 +229,7 @@ REFUSED = {
     "affine gain": (arm(after="<actuator><general name='m' joint='j' gaintype='affine'/></actuator>"), r'actuator "m" has an affine gain'),
     "damper": (arm(after="<actuator><damper name='m' joint='j' kv='1' ctrlrange='0 1'/></actuator>"), r'actuator "m" has an affine gain'),
     "tendon equality": (
-        arm(after=TENDON.format("") + "<equality><tendon name='e' tendon1='t'/></equality>"),
+        arm(PATH, after=TENDON.format("") + "<equality><tendon name='e' tendon1='t'/></equality>"),
         r'loop "e" is an equality constraint of type tendon',
     ),
     "unknown attribute": (arm(joint="<joint name='j' dampnig='1'/>"), r"MuJoCo's compiler refuses the file: Schema violation.*dampnig.*line 2"),

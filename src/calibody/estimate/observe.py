@@ -455,12 +455,8 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
     plan, (control, applied) = plan_of(structure), driven()
     names = [a.name for a in structure.model.actuators]
     alone = channel.kind == "actuator"
-    on = plan.actuator_coordinate
-    if alone:
-        acting = {names.index(channel.name): 1.0}
-    else:
-        joint = coordinate_index(structure, channel)
-        acting = {a: share for a, c in enumerate(on) if (share := dict(plan.shares(c)).get(joint, 0.0))}
+    on, joint = plan.actuator_coordinate, -1 if alone else coordinate_index(structure, channel)
+    acting = {a: share for a, c in enumerate(on) if (share := float(names[a] == channel.name) if alone else dict(plan.shares(c)).get(joint, 0.0))}
     sm, rho = interval_rates(f, h)
     velocity = -1 if alone else int(plan.coordinate_dof[joint])
     force, by_control, by_nodes = np.zeros(sm.shape[1]) if alone else applied[velocity].copy(), {}, {}

@@ -307,19 +307,24 @@ def is_spring(c: Compiled, i: int) -> bool:
 
 def is_transmission(c: Compiled, i: int) -> bool:
     """Whether a tendon is a linear combination of hinges and slides (`fixed`) with nothing that a `Transmission` has no place for."""
-    m = c.mj
-    wraps = range(int(m.tendon_adr[i]), int(m.tendon_adr[i]) + int(m.tendon_num[i]))
-    if not len(wraps) or any(m.wrap_type[w] != int(mj.mjtWrap.mjWRAP_JOINT) for w in wraps):
+    m, wraps = c.mj, _turning(c, i)
+    if not wraps or any(m.wrap_type[w] != int(mj.mjtWrap.mjWRAP_JOINT) for w in wraps):
         return False
     joints = [int(m.wrap_objid[w]) for w in wraps]
     scalar = all(m.jnt_type[j] in (int(mj.mjtJoint.mjJNT_HINGE), int(mj.mjtJoint.mjJNT_SLIDE)) for j in joints)
     others = (m.tendon_stiffnesspoly, m.tendon_dampingpoly, m.tendon_springyield)
-    return scalar and len(set(joints)) == len(joints) and all(m.wrap_prm[w] for w in wraps) and not any(np.any(array[i]) for array in others)
+    return scalar and len(set(joints)) == len(joints) and not any(np.any(array[i]) for array in others)
+
+
+def _turning(c: Compiled, i: int) -> list[int]:
+    """The parts of a tendon, but for joints with the coefficient zero."""
+    m, first = c.mj, int(c.mj.tendon_adr[i])
+    fixed = int(mj.mjtWrap.mjWRAP_JOINT)
+    return [w for w in range(first, first + int(m.tendon_num[i])) if m.wrap_type[w] != fixed or m.wrap_prm[w]]
 
 
 def _transmission(c: Compiled, i: int, extra_armature: float) -> Transmission:
-    m, bit = c.mj, mj.mjtDisableBit
-    wraps = range(int(m.tendon_adr[i]), int(m.tendon_adr[i]) + int(m.tendon_num[i]))
+    m, bit, wraps = c.mj, mj.mjtDisableBit, _turning(c, i)
     low, high = _floats(m.tendon_lengthspring[i])
     return Transmission(
         name=c.names["tendon"][i],
@@ -362,7 +367,7 @@ def _channel(c: Compiled, i: int) -> str | None:
         what = {s.mjSENS_JOINTPOS: "angle" if hinge else "position", s.mjSENS_JOINTVEL: "rate", s.mjSENS_JOINTACTFRC: "force"}[kind]
         return f"joint.{c.names['joint'][target]}.{what}"
     if kind in (s.mjSENS_TENDONPOS, s.mjSENS_TENDONVEL) and is_transmission(c, target):
-        hinge = m.jnt_type[m.wrap_objid[m.tendon_adr[target]]] == int(mj.mjtJoint.mjJNT_HINGE)
+        hinge = m.jnt_type[m.wrap_objid[_turning(c, target)[0]]] == int(mj.mjtJoint.mjJNT_HINGE)
         return f"transmission.{c.names['tendon'][target]}.{'rate' if kind == s.mjSENS_TENDONVEL else 'angle' if hinge else 'position'}"
     if kind == s.mjSENS_ACTUATORFRC:
         # MuJoCo's sensor reads the force before the gear and without the drive's own damping; ours is the force on the joint.

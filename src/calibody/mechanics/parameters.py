@@ -189,7 +189,7 @@ class _Columns:
             out += self._on_ball(k, -0.5 * h * weight * (dt[:, 1:] + dt[:, :-1]))
         return out
 
-    def _laws(self, c: int, joint: str, field: str) -> list[tuple[str, tuple, np.ndarray | float]]:
+    def _laws(self, c: int, joint: str, field: str) -> Sequence[tuple[str, tuple, np.ndarray | float]]:
         """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
         own: list[tuple[str, tuple, np.ndarray | float]] = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
         by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "stribeck_rate": "stribeck_rate"}.get(field)
