@@ -300,7 +300,10 @@ def _coordinate(structure: Structure, f: Frames, c: int) -> NodeValues:
     plan = plan_of(structure)
     if c >= len(plan.coordinate_dof):
         parts = [(_coordinate(structure, f, j), weight) for j, weight in plan.shares(c)]
-        return NodeValues(f.s[c], np.concatenate([x.dofs for x, _ in parts]), np.concatenate([weight * x.gradient for x, weight in parts]))
+        dofs, place = np.unique(np.concatenate([x.dofs for x, _ in parts]), return_inverse=True)
+        gradient = np.zeros((len(dofs), f.s.shape[1]))
+        np.add.at(gradient, place, np.concatenate([weight * x.gradient for x, weight in parts]))
+        return NodeValues(f.s[c], dofs, gradient)
     if structure.coordinates == TREE:
         return NodeValues(f.s[c], plan.coordinate_dof[c : c + 1], np.ones((1, f.s.shape[1])))
     parent, child = plan.coordinate_links[c]
@@ -469,7 +472,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
 
     def matrix(width: int) -> Sparse:
         nothing = sp.csr_matrix((W.shape[0], f.s.shape[1] * width))
-        return sum((by @ _coordinate(structure, f, c).matrix(width) for c, by in by_nodes.items()), nothing)
+        return sum((_coordinate(structure, f, c).matrix(width, by) for c, by in by_nodes.items()), nothing)
 
     def along(change: np.ndarray) -> np.ndarray:
         return sum((by @ change[c] for c, by in by_nodes.items()), np.zeros(W.shape[0]))
