@@ -127,17 +127,19 @@ def flat_parallelogram(gravity: tuple[float, float, float], mass: float = 1.0) -
 
 
 @pytest.mark.parametrize(
-    ("coordinates", "mass", "initial"), [("tree", 1.0, {}), ("tree", 2.0, {}), ("free", 1.0, {"joint.ja.rate": 1.0, "joint.jc.rate": 1.0})]
+    ("coordinates", "mass", "initial"),
+    [("tree", 1.0, {}), ("tree", 2.0, {}), ("free", 1.3, {}), ("free", 2.0, {}), ("free", 1.0, {"joint.ja.rate": 1.0, "joint.jc.rate": 1.0})],
 )
 def test_parallelogram_started_flat(coordinates: str, mass: float, initial: dict[str, float]) -> None:
-    """It stays closed, and a note says to which side it folded."""
+    """It stays closed, and a note says to which side it folded; also where it comes back to rest in the flat pose, and rounding errors drown the closure there."""
     model = flat_parallelogram((0.0, -9.81, 0.0) if not initial else (0.0, 0.0, 0.0), mass)
     motion = cb.simulate(model, 10.0, 1e-3, initial, coordinates=coordinates)
     ends = [motion.frames.H[:, :, motion.structure.body_link[name]] for name in ("b", "c")]
     assert np.abs(np.subtract(*(H[:, 0] + H[:, 3] for H in ends))).max() < 1e-9
     assert np.ptp(motion["joint.ja.angle"]) > 1.0
     side = next(note for note in motion.notes if "it left to the side with" in note)
-    assert "loop.close" in side and (("joint.ja -" in side) if not initial else ("body.a +" in side))
+    assert "loop.close" in side and f"{'joint.ja' if coordinates == 'tree' else 'body.a'} {'+' if initial else '-'}" in side
+    assert initial or np.abs(motion.energy - motion.energy[0]).max() < 2e-4
     hanging = cb.simulate(flat_parallelogram((9.81, 0.0, 0.0)), 1.0, 1e-3)
     assert not any("side" in note for note in hanging.notes) and np.abs(hanging["joint.ja.angle"]).max() < 1e-12
 

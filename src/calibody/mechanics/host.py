@@ -149,9 +149,9 @@ def compatible(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndar
     return new
 
 
-def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray) -> np.ndarray:
+def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> np.ndarray:
     """Which constraint rows to keep in one pose: all rows of joints and all compliant ones, and of the loops a largest independent set."""
-    return _independent(structure, G, softness)[0]
+    return _independent(structure, G, softness, dependent)[0]
 
 
 # Nodes of a motion at which the rows of its loops are looked at.
@@ -176,7 +176,7 @@ def independent_along(structure: Structure, numbers: Numbers, q: np.ndarray, res
     return keep
 
 
-def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray) -> tuple[np.ndarray, float]:
+def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> tuple[np.ndarray, float]:
     """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept, and the last pivot relative to the largest entry."""
     keep = np.ones(structure.nc, dtype=bool)
     if not structure.nc:
@@ -194,6 +194,6 @@ def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray) -> t
     _, R, pivot = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
     diagonal = np.abs(np.diag(R))
     scale = max(float(np.abs(G[loops]).max()), 1e-300)
-    rank = int((diagonal > DEPENDENT * scale).sum())
+    rank = int((diagonal > dependent * scale).sum())
     keep[np.flatnonzero(loops)[pivot[rank:]]] = False
     return keep, float(diagonal[rank - 1] / scale) if rank else 1.0

@@ -53,6 +53,8 @@ PIECE = 512
 # A correction below this (in radians, or in units of the mechanism's size) leaves an error of its square: accepted and applied.
 QUADRATIC = 1e-9
 MAXIMAL_ITERATIONS = 60
+# Evaluations from which on corrections below that which no longer shrink count as rounding errors: twice what a step takes, so that none else is cut short.
+FLOOR = 6
 # Shortest damped Newton step before giving up.
 SHORTEST = 1e-5
 
@@ -408,7 +410,9 @@ class Program:
             before, after = norm(trial.d), norm(x[: s.nv])
             simplified = norm(solved(trial.factors, residual)[: s.nv])  # what is left, in the measure of the base point
             accept = (trial.count < unmeasured) | (simplified <= (1.0 - 0.1 * trial.t) * before) | (after < QUADRATIC)
-            final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & (after < 0.03 * before)))
+            # near a dead point rounding errors are magnified: corrections that have stopped shrinking are theirs
+            rounding = (trial.count >= FLOOR) & (before < QUADRATIC) & (after > 0.3 * before)
+            final = accept & ((after < 1e-3 * QUADRATIC) | ((after < QUADRATIC) & ((after < 0.03 * before) | rounding)))
 
             def pick(x: Any, y: Any) -> Any:
                 return jnp.where(accept, x, y)

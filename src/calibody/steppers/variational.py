@@ -5,6 +5,9 @@
 redundant rows may need another choice after half a turn. So what was dropped is watched at every node. When it opens by more than `GAP`, the node is put back to
 where all loops are closed (the nearest in the mass metric), the rates to where they stay closed, the rows are chosen there, and the motion goes on from it; a
 note says so. A mechanism that stays open with every choice is given up with a sentence.
+
+Where a step does not converge, a pose in which rows depend on each other may be so near that rounding errors drown them (a mechanism that comes to rest where it is stretched out).
+Then the motion goes on from the node before without the rows that are `NEARLY` dependent there, as from a start in such a pose.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from calibody.mechanics.structure import Numbers, Structure, refuse_load_frictio
 from calibody.steppers import step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 
+# Rows of which less than this is left, relative to the largest, are dropped where a step does not converge with them.
+NEARLY = 1e-3
 # A dropped row may open by this, relative to the mechanism's size: rounding errors, a thousand times magnified near dead points, stay below it.
 GAP = 1e-10
 # With the same choice of rows once more it may open ten times as far, up to this.
@@ -44,11 +49,12 @@ class Variational(AbstractStepper):
         advance = step.compiled(structure, values, state, len(control))
         nodes, multipliers, notes = [start.q[None]], [np.zeros((0, structure.nc))], []
         n, k, iterations = applied.shape[1], 0, 0
-        failure = None
+        failure, left, passed = None, start.q, "in the starting pose"
+        settings = np.float64(h), np.float64(self.friction_rate)
         while k < n and failure is None:
-            count = np.int32(min(step.PIECE, n - k))
+            count, before = np.int32(min(step.PIECE, n - k)), state
             pieces = step.piece(control, k), step.piece(applied, k)
-            done, state, q, forces, status, used = advance(values, state, *pieces, count, np.float64(h), np.float64(self.friction_rate))
+            done, state, q, forces, status, used = advance(values, state, *pieces, count, *settings)
             done, status = int(done), int(status)
             nodes.append(np.asarray(q)[:done])
             multipliers.append(np.asarray(forces)[:done])
@@ -60,14 +66,20 @@ class Variational(AbstractStepper):
                     gap *= 10.0
                     failure = failure or (_stays_open(structure, state, active, (k + 1) * h) if gap > LARGEST_GAP * np.max(values.scale) else None)
                 else:
-                    notes.append(_chosen_again(structure, active, rows, start, closed, (k + 1) * h))
+                    notes.append(_chosen_again(structure, active, rows, left, closed, (k + 1) * h, passed))
                 active = rows
                 values = step.Values.of(structure, numbers, active, gap)
                 nodes.append(closed.q[None])
                 multipliers.append(np.asarray(forces)[done : done + 1])
                 state, k = step.first_state(structure, numbers, at, closed, h), k + 1
             elif status != step.CONVERGED:
-                failure = self._why(structure, status, k * h, h, state)
+                _, good, *_ = advance(values, before, *pieces, np.int32(done), *settings)
+                fewer = active & host.independent_rows(structure, np.asarray(good.node.G), numbers.softness, NEARLY)
+                if status == step.STALLED and fewer.sum() < active.sum():
+                    state, active, left, passed = good, fewer, np.asarray(good.node.q), f"in the pose at t = {k * h:.6g} s"
+                    values = step.Values.of(structure, numbers, active, gap)
+                else:
+                    failure = self._why(structure, status, k * h, h, state)
         lam = np.concatenate(multipliers).T
         last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
         return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), iterations, active, failure, tuple(notes))
@@ -120,14 +132,15 @@ def _stays_open(structure: Structure, state: step.State, active: np.ndarray, tim
     )
 
 
-def _chosen_again(structure: Structure, before: np.ndarray, now: np.ndarray, start: Start, at: Start, time: float) -> str:
+def _chosen_again(structure: Structure, before: np.ndarray, now: np.ndarray, left: np.ndarray, at: Start, time: float, passed: str) -> str:
+    """`left`: the coordinates where rows were dropped; `passed` says which pose that was."""
     owner = structure.row_owners[int(np.flatnonzero(before != now)[0])]
     if now.sum() <= before.sum():
         return f"{owner}: from t = {time:.6g} s on other equations of it were dropped than before."
-    moved = host.difference(structure, at.q[:, None], start.q[:, None])[:, 0]
+    moved = host.difference(structure, at.q[:, None], left[:, None])[:, 0]
     largest = np.argsort(-np.abs(moved), kind="stable")[:3]
     side = ", ".join(f"{structure.dof_name(int(j))} {moved[j]:+.2g}" for j in largest if moved[j])
     return (
-        f"{owner}: in the starting pose its equations depend on each other as nowhere else (the mechanism is stretched out or folded, and can leave that pose to more "
+        f"{owner}: {passed} its equations depend on each other as nowhere else (the mechanism is stretched out or folded, and can leave that pose to more "
         f"than one side); it left to the side with {side} at t = {time:.6g} s. To have the other side, start a little to that side."
     )
