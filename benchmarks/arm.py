@@ -2,6 +2,7 @@
 
     python benchmarks/arm.py                 # time, memory, errors in units of the error bars
     python benchmarks/arm.py --seconds 2     # a shorter recording
+    python benchmarks/arm.py --finer 1       # meshes halved once more than a fit does by itself
 
 The arm is kuka_iiwa/model.urdf of pybullet's data (the `test` extra); without it, it says so and does nothing. Its joints have viscous (0.3 to
 0.9 N m s) and Coulomb friction (0.2 to 0.5 N m; viscous below 1 mrad/s). It follows sums of five sines (0.1 to 0.5 Hz, 0.7 rad to either side, as is
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import calibody as cb
+from calibody.estimate import meshes
 
 SD = 1e-4
 """Noise of the angles [rad]."""
@@ -136,6 +138,7 @@ def deviations(result: cb.Result, model: cb.Model, joints: list[str], friction: 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--finer", type=int, default=0, help="so many meshes more than a fit does by itself")
     parser.add_argument("--table", action="store_true", help="print all frictions and combinations")
     options = parser.parse_args()
     built = arm()
@@ -145,20 +148,26 @@ def main() -> int:
     model, joints, friction = built
     run = recorded(model, joints, options.seconds)
     guess, unknowns = guessed(model, joints, friction)
-    began = time.perf_counter()
+    meshes.LARGEST *= 2**options.finer
+    began, before = time.perf_counter(), time.process_time()
 
     def line(i: object) -> None:
         print(f"\r{i.number:3d}  cost {i.cost:.6g}  change {i.change:.2g} sd   {time.perf_counter() - began:.0f} s", end="   ", file=sys.stderr)  # type: ignore[attr-defined]
 
     result = cb.fit(guess, run, unknowns, report=line)
-    seconds = time.perf_counter() - began
+    seconds, busy = time.perf_counter() - began, time.process_time() - before
     print(file=sys.stderr)
     frictions, singles, sums = deviations(result, model, joints, friction)
     print(f"{len(joints)} joints, {options.seconds:g} s at 1 kHz, {len(result.theta)} unknowns: {result.status}")
-    print(f"{seconds:.1f} s, {result.iterations} iterations, h = {1e3 * result.mesh.h:.3g} ms after {result.mesh.refinements} refinements")
+    print(
+        f"{seconds:.1f} s, {busy:.1f} s of cores, {result.iterations} iterations, h = {1e3 * result.mesh.h:.3g} ms after {result.mesh.refinements} refinements"
+    )
     print(f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB; chi2/dof {result.chi2 / result.dof:.3f}")
     for name, x in (("frictions", frictions), ("single inertial numbers", singles), ("base combinations", sums)):
         print(f"{len(x):3d} {name}: errors of {np.sqrt(np.mean(x**2)):.2f} error bars rms, {np.abs(x).max(initial=0.0):.2f} at most")
+    shares = [result.parameters[path] for path in friction]
+    coarse = [e.discretisation_error / e.sd for e in shares if e.sd is not None and e.discretisation_error is not None]
+    print(f"discretisation error of frictions: {np.median(coarse):.2g} standard deviations in the median, {max(coarse):.2g} at most")
     numbers = linear_numbers(model, joints)
     worst = max(abs(result.parameters[path].value / true - 1.0) for path, true in friction.items())
     terms = [[c * numbers[name] for name, c in d.terms] for d in result.determined]

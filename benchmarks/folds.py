@@ -1,16 +1,21 @@
-"""Cross-validation on one process and on two: seconds of both, and how many times faster two are (at least 1.6 on two idle cores).
+"""Cross-validation on one process, on one core, and on two: seconds of both, and how many times faster two are (at least 1.6 on two idle cores).
 
-python benchmarks/folds.py
+    python benchmarks/folds.py                         # folds of ten seconds
+    python benchmarks/folds.py --runs 4 --h 0.005      # small ones
+
+Other work on the machine disturbs the seconds by the clock; what two processes take of the cores more than one does says what they could reach without it.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import time
 
 import numpy as np
 
 import calibody as cb
-from calibody.estimate import sweep
+from calibody.estimate import crossvalidate, sweep
 
 UNKNOWN = {"body.upper.mass": 0.8, "body.lower.mass": 0.8, "joint.shoulder.damping": 0.02, "joint.elbow.damping": 0.02}
 
@@ -33,16 +38,36 @@ def runs(count: int) -> list[cb.Recording]:
     return out
 
 
+def fold(model: cb.Model, fitted: list[cb.Recording], judged: list[cb.Recording], h: float | None) -> tuple[int, float, float]:
+    """This process, the seconds it took of a core, and the score."""
+    before = time.process_time()
+    found = crossvalidate._fold(model, fitted, judged, UNKNOWN, None, {} if h is None else {"h": h})
+    return os.getpid(), time.process_time() - before, float(np.mean(list(found.rms_over_sd.values())))
+
+
 def main() -> None:
-    recordings = runs(6)
-    seconds = {}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=6)
+    parser.add_argument("--h", type=float, help="one mesh of this step [s]; without it as a fit chooses")
+    options = parser.parse_args()
+    recordings = runs(options.runs)
+    tasks = [{"model": arm(), "fitted": recordings[:k] + recordings[k + 1 :], "judged": [recordings[k]], "h": options.h} for k in range(options.runs)]
+    all_cores, seconds, busy = os.sched_getaffinity(0), {}, {}
     for processes in (1, 2):
         sweep._cores = lambda processes=processes: processes
-        began = time.perf_counter()
-        score = cb.cross_validate(arm(), recordings, UNKNOWN).score
+        if processes == 1:
+            os.sched_setaffinity(0, {min(all_cores)})
+        began, before = time.perf_counter(), time.process_time()
+        found = cb.sweep(fold, tasks)
         seconds[processes] = time.perf_counter() - began
-        print(f"{processes} process{'es' if processes > 1 else ''}: {seconds[processes]:.1f} s, score {score:.3f}")
-    print(f"two are {seconds[1] / seconds[2]:.2f} times as fast")
+        here = time.process_time() - before
+        busy[processes] = here + sum(s for process, s, _ in found if process != os.getpid())
+        os.sched_setaffinity(0, all_cores)
+        shared = f"{len([1 for process, *_ in found if process == os.getpid()])} of {len(tasks)} folds here"
+        print(
+            f"{processes} process{'es' if processes > 1 else ''}: {seconds[processes]:.1f} s, {busy[processes]:.1f} s of cores, {shared}, score {np.mean([x for *_, x in found]):.3f}"
+        )
+    print(f"two are {seconds[1] / seconds[2]:.2f} times as fast, and take {busy[2] / busy[1]:.2f} times the seconds of cores")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from calibody.estimate.problem import Problem
     from calibody.estimate.result import Result
     from calibody.estimate.uncertainty import Uncertainty
+    from calibody.solve.condensed import Step
 
 WINDOW = 3
 """Nodes that a channel at the middle one can depend on: reaction forces take second differences."""
@@ -88,6 +89,10 @@ def transcribed(result: Result) -> Problem:
     return cast("Problem", result.problem)
 
 
+def _step(result: Result) -> Step:
+    return result.uncertainty.stepped(transcribed(result), result.states, result.theta)
+
+
 def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.ndarray:
     """Standard deviations of a scalar channel at the inner nodes nearest to `times`."""
     if result.motion(run)[channel].ndim != 1:
@@ -103,7 +108,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     problem, found = transcribed(result), result.uncertainty
     if not np.isfinite(times).all():
         raise CalibodyError(f"Standard deviations are asked for at the time {times[~np.isfinite(times)][0]}; give finite times in seconds.")
-    r, e = problem.runs[run], found.step.runs[run]
+    r, e = problem.runs[run], _step(result).runs[run]
     nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
     windows = _Windows(result.motion(run), nodes, names)
     by_states = _by_states(r, windows, nodes)
@@ -129,9 +134,7 @@ def instants(result: Result, run: int) -> np.ndarray:
     """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
     columns = WINDOW * r.structure.nv + r.kept
-    count = int(
-        np.clip(INSTANTS_BUDGET / (len(result.uncertainty.step.runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS)
-    )
+    count = int(np.clip(INSTANTS_BUDGET / (len(_step(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
     return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
 
 

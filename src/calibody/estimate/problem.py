@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from calibody.steppers.variational import Variational
 
 
+KEPT = 1_000_000
+"""Entries of the derivative of the equations with respect to the parameters up to which a linearisation is kept: beyond, its memory counts for more than an iteration's time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Linearised:
     """One run at a point, and the evaluation that it was made of."""
@@ -178,23 +182,27 @@ class Problem(Observed[Run, States]):
     def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True, residuals: bool = True) -> Linearised:
         """One run: residuals, equations and their derivatives, those by the parameters that it depends on (`columns`); without `parameters` these are
         zero (they cost as much as all others); without `residuals` there are none."""
-        return self.singles[r]._linearised(motion, theta[self.columns[r]], parameters, residuals)
+        single, own = self.singles[r], theta[self.columns[r]]
+        return single._known(motion, own) if parameters and residuals and self._small else single._linearised(motion, own, parameters, residuals)
 
-    def _linearised(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
-        """Kept, if it is whole: where an iteration has ended is where its error bars are asked for."""
-        if not (parameters and residuals):
-            return self._derived(motion, theta, parameters, residuals)
-        known = self._last.get(0)
-        if known is None or known[0] is not motion or not np.array_equal(known[1], theta):
-            known = self._last[0] = motion, theta.copy(), self._derived(motion, theta, True, True)
-        return known[2]
+    @cached_property
+    def _small(self) -> bool:
+        """Whether a whole linearisation is kept."""
+        return sum(run.layout.rows * len(columns) for run, columns in zip(self.runs, self.columns, strict=True)) <= KEPT
+
+    def _known(self, motion: States, theta: np.ndarray) -> Linearised:
+        """The last one, if it was here: where an iteration has ended is where its error bars are asked for."""
+        last = self._last.get(0)
+        if last is None or last[0] is not motion or not np.array_equal(last[1], theta):
+            last = self._last[0] = motion, theta.copy(), self._linearised(motion, theta, True, True)
+        return last[2]
 
     @cached_property
     def _last(self) -> dict[int, tuple[States, np.ndarray, Linearised]]:
         """The last states and parameters, and what was linearised there."""
         return {}
 
-    def _derived(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
+    def _linearised(self, motion: States, theta: np.ndarray, parameters: bool, residuals: bool) -> Linearised:
         run, p = self.runs[0], len(self.entries)
         model, numbers, sensors = self.model_of(0, theta)
         point, frames = self.framed(0, motion, model, numbers)

@@ -1,6 +1,7 @@
 """The same calculation for many settings, on all cores or wherever an executor takes it.
 
-Processes are made by a server that has no threads (`forkserver`; a fork of this process would copy the threads of compiled code, and hang), which has read
+This process takes tasks from the first, and as many others as there are further cores take them as soon as they have begun: that takes a second or two, by when a small calculation is done
+here. Processes are made by a server that has no threads (`forkserver`; a fork of this process would copy the threads of compiled code, and hang), which has read
 calibody already. What is asked of them is sent as bytes that are pickled here, once: what cannot be is known before a process is made, and whether the script itself is
 needed there shows in them. If so, its statements before the one that called `sweep` are done there, without earlier calls of `sweep` and what fails for want of their results; so a
 script needs no `if __name__ == "__main__"`.
@@ -15,19 +16,28 @@ import pickle
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import spawn
+from threading import Condition, Thread
 from typing import Any, TypeVar
 
 from calibody.errors import CalibodyError, shown
+from calibody.solve import threads
 
 R = TypeVar("R")
 
+CONTEXT = copy(multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"))
 PRELOADED = ["calibody.estimate.meshes", "calibody.estimate.crossvalidate", "calibody.formats"]
 """What most calculations need; read once by the server that makes the processes."""
+COMPILED = "calibody.steppers.rollout"
+"""The same, where this process has simulated already."""
 SCRIPT = "__main__"
 
 
@@ -60,13 +70,18 @@ def sweep(function: Callable[..., R], settings: Iterable[Mapping[str, Any]], exe
     if workers < 2:
         return [_call(task) for task in tasks]
     try:
-        return _in_processes(_pickled(tasks), workers)
+        sent = _pickled(tasks)
+        shared = _Shared(tasks, sent, _Script.calling() if any(SCRIPT.encode() in task for task in sent) else None)
+        found, reason = shared.done(workers), shared.reason
     except _Unreadable as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-    except BrokenProcessPool:
-        reason = "a process died before it was done, perhaps for want of memory"
-    warnings.warn(f"This runs on one core, because {reason}; define the function in a file, or give an executor.", RuntimeWarning, stacklevel=2)
-    return [_call(task) for task in tasks]
+        found, reason = [_call(task) for task in tasks], _first(error)
+    if reason is not None:
+        warnings.warn(f"This runs on one core, because {reason}; define the function in a file, or give an executor.", RuntimeWarning, stacklevel=2)
+    return found
+
+
+def _first(error: _Unreadable) -> str:
+    return str(error).splitlines()[0].rstrip(".")
 
 
 def _tasks(function: Any, settings: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
@@ -97,16 +112,87 @@ def _pickled(tasks: Sequence[Any]) -> list[bytes]:
         raise _Unreadable(str(error)) from None
 
 
-def _in_processes(sent: Sequence[bytes], workers: int) -> list[Any]:
-    script = _Script.calling() if any(SCRIPT.encode() in task for task in sent) else None
-    context = multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")
-    context.set_forkserver_preload(PRELOADED)
-    with _script_hidden(), ProcessPoolExecutor(workers, context, _begin, (script,)) as pool:
+class _Shared:
+    """Tasks that this process and others take one after the other."""
+
+    def __init__(self, tasks: Sequence[Any], sent: Sequence[bytes], script: _Script | None) -> None:
+        self.tasks, self.sent, self.script = tasks, sent, script
+        self.open = deque(range(len(tasks)))
+        self.found: dict[int, Any] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.reason: str | None = None
+        """Why another process could not do what it was asked for; it is done here."""
+        self.changed = Condition()
+
+    def done(self, workers: int) -> list[Any]:
+        _leave_the_script_out()
+        CONTEXT.set_forkserver_preload(PRELOADED + [COMPILED] * ("jax" in sys.modules))
+        with threads.alone():
+            for _ in range(workers - 1):
+                Thread(target=self._elsewhere, name="sweep").start()
+            try:
+                self._here()
+            finally:
+                self._end()
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        return [self.found[k] for k in range(len(self.tasks))]
+
+    def _here(self) -> None:
+        while True:
+            if (k := self._taken()) is not None:
+                self._try(k, lambda k=k: _call(self.tasks[k]))
+                continue
+            with self.changed:
+                if self.errors or len(self.found) == len(self.tasks):
+                    return
+                if not self.open:
+                    self.changed.wait()
+
+    def _elsewhere(self) -> None:
+        """A thread that lets a process work."""
+        k = None
         try:
-            return [pickle.loads(done) for done in pool.map(_answer, sent)]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
+            with ProcessPoolExecutor(1, CONTEXT, _begin, (self.script,)) as process:
+                process.submit(_nothing).result()
+                while (k := self._taken()) is not None:
+                    self._try(k, lambda k=k: pickle.loads(process.submit(_answer, self.sent[k]).result()))
+        except _Unreadable as error:
+            self._give_back(k, _first(error))
+        except BrokenProcessPool:
+            self._give_back(k, "a process died before it was done, perhaps for want of memory")
+
+    def _taken(self) -> int | None:
+        with self.changed:
+            return self.open.popleft() if self.open and not self.errors else None
+
+    def _try(self, k: int, task: Callable[[], Any]) -> None:
+        try:
+            found, error = task(), None
+        except (_Unreadable, BrokenProcessPool):
             raise
+        except BaseException as raised:
+            found, error = None, raised
+        with self.changed:
+            self.found[k] = found
+            if error is not None:
+                self.errors[k] = error
+            self.changed.notify_all()
+
+    def _give_back(self, k: int | None, reason: str) -> None:
+        with self.changed:
+            self.reason = reason
+            if k is not None:
+                self.open.append(k)
+            self.changed.notify_all()
+
+    def _end(self) -> None:
+        with self.changed:
+            self.open.clear()
+
+
+def _nothing() -> None:
+    """What a process does first."""
 
 
 def _answer(sent: bytes) -> bytes:
@@ -156,6 +242,7 @@ class _Script:
 def _begin(script: _Script | None) -> None:
     """In a new process."""
     global _reading_script
+    threads.limit(1)
     if script is not None:
         _reading_script = True
         try:
@@ -164,13 +251,20 @@ def _begin(script: _Script | None) -> None:
             _reading_script = False
 
 
-@contextmanager
-def _script_hidden() -> Iterator[None]:
+class Worker(CONTEXT.Process):  # pyright: ignore[reportAttributeAccessIssue, reportGeneralTypeIssues]
+    """A process that is not to run the script."""
+
+
+CONTEXT.Process = Worker  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@cache
+def _leave_the_script_out() -> None:
     """multiprocessing would let every process run the whole script again before anything else; `_Script.read` does better."""
-    main = sys.modules[SCRIPT]
-    hidden = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__dict__.update(hidden)
+    everything = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        found = everything(name)
+        return {k: v for k, v in found.items() if not k.startswith("init_main")} if name.startswith(Worker.__name__) else found
+
+    spawn.get_preparation_data = prepared

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,18 @@ class Uncertainty:
     """Of what is solved for, where that differs from what is reported."""
     factor: float
     """By which the naive covariance was multiplied."""
-    step: Step
+    step: Step | None
+    """None in what came from another process: it is large, and quickly made again where it is asked for."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "step": None}
+
+    def stepped(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> Step:
+        """The step at the solution that this is about."""
+        if self.step is None:
+            object.__setattr__(self, "step", stepped(problem, x, theta)[1])
+        assert self.step is not None
+        return self.step
 
     @property
     def without_bars(self) -> Uncertainty:
@@ -69,10 +81,16 @@ class Uncertainty:
 
 
 @one_thread
+def stepped(problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[Runs, Step]:
+    """The linearisation at a solution, and the step that is taken from there: none, but with the information of the data."""
+    lin = problem.linearise(x, theta, hold_scale=False)
+    return lin, step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
+
+
+@one_thread
 def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None) -> Uncertainty:
     """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`)."""
-    lin = problem.linearise(x, theta, hold_scale=False)
-    taken = step(lin, theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
+    lin, taken = stepped(problem, x, theta)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
     dof = samples - len(theta) - 2 * freedom * len(problem.runs) + sum(len(run.starts) for run in problem.runs)
@@ -119,6 +137,7 @@ def in_reported(entries: Sequence[Entry], theta: np.ndarray, scale: np.ndarray, 
     if any(e.group is not None for e in entries):
         J = shown.by_theta
         covariance, naive = J @ covariance @ J.T, J @ naive @ J.T
+        assert solved.step is not None
         analysis = in_numbers(np.asarray(solved.step.information), entries, theta, solved.at_bound, solved.factor, covariance)
     else:
         analysis = identifiability.renamed(solved.analysis, shown.names, theta, scale, covariance)

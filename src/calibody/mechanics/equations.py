@@ -24,12 +24,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibody.mechanics import assembly, kernels
+from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.plan import Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import Sums, project
+from calibody.solve.threads import each
 
 # Link-nodes per chunk: small enough that wrenches and blocks (about 1 kB per link and node) stay near the core, large enough that the calls
 # into numpy do not count. Measured on chains of 3 and 30 bodies in `free`: 1024 to 16 384 alike within the noise of a shared machine.
@@ -67,7 +68,7 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
             elif array is not None:
                 getattr(out, name)[..., first_own:end_own] = array[..., first_own - k : end_own - k]
 
-    list(kernels.workers().map(fill, pieces))
+    each(fill, pieces)
     return out
 
 

@@ -6,10 +6,7 @@ columns at a time: as fast as the same formulas compiled (0.3 microseconds a col
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,11 +16,6 @@ from calibody.spatial import algebra as al
 
 # Columns per tile: every operation makes an array of that length. Shorter ones make the calls into numpy count (twice the time at 1024), longer ones leave the cache.
 TILE = 8192
-
-
-@cache
-def workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=max(1, min(8, os.cpu_count() or 1)), thread_name_prefix="calibody")
 
 
 def run(kernel: Callable[..., Sequence[Any]], arrays: list[np.ndarray], shared: tuple[Any, ...] = ()) -> np.ndarray:

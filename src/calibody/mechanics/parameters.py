@@ -28,6 +28,7 @@ from calibody.mechanics.sums import along, composite
 from calibody.model import Model
 from calibody.model.elements import INERTIAL, LOAD, SIGNAL, SOFTNESS
 from calibody.model.paths import Place, number_of, resolve
+from calibody.solve.threads import each
 from calibody.spatial.inertia import pseudo_inertia_tangent
 
 # Relative step of the five-point stencil: its error is this to the fourth power, that of rounding 1e-16 divided by it.
@@ -245,7 +246,7 @@ class _Columns:
                         if x.moves(s, on):
                             constraint[k, row : row + len(wrench), first:end] += np.einsum("rtk,tk->rk", wrench, link[: wrench.shape[1]])
 
-        list(kernels.workers().map(fill, chunks(s, K)))
+        each(fill, chunks(s, K))
         return residual, constraint
 
     # -- differences ---------------------------------------------------------------------------------------------------------------
