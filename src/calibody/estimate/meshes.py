@@ -29,7 +29,7 @@ from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import APART, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
+from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
 from calibody.estimate.slow import SLOW
 from calibody.estimate.start import first_motion, resting
@@ -191,8 +191,10 @@ def _settled(levels: Sequence[Level]) -> bool:
     last, moved = levels[-1].solution.last, levels[-1].solution.theta - levels[-2].solution.theta
     if last is not None and moved @ last.information @ moved > (MUCH * MOVES) ** 2 * len(moved):
         return False
-    moved, sd = np.abs(levels[-1].values - levels[-2].values), levels[-1].found.sd
-    return bool(np.all((moved <= MOVES * sd) | ~np.isfinite(sd) | (sd == 0.0)))
+    values, sd = [level.values for level in levels], levels[-1].found.sd
+    moved, error = np.abs(values[-1] - values[-2]), _discretisation(values, _second_order(values))
+    assert error is not None
+    return bool(np.all(((moved <= MOVES * sd) & (error <= COARSE * sd)) | ~np.isfinite(sd) | (sd == 0.0)))
 
 
 def _hopeless(levels: Sequence[Level]) -> bool:

@@ -29,6 +29,8 @@ APART = 3.0
 """Standard deviations by which estimates with and without unmodelled forces may differ."""
 FORCES_DECIDE = "The estimates depend on the unmodelled forces"
 """How the note begins that says that they differ by more; the verdict looks for it."""
+COARSE = 0.5
+"""Discretisation error in standard deviations from which it matters."""
 FORCE_NOT_WHITE = "The unmodelled force is not white"
 """How the note begins that says so of a joint; the verdict looks for it."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE
+from calibody.estimate.result import COARSE, FORCE_NOT_WHITE, FORCES_DECIDE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
-COARSE = 0.5
-"""Discretisation error in standard deviations from which it matters."""
 
 
 @dataclass(frozen=True)
