@@ -159,7 +159,7 @@ def test_volume_of_the_equations_follows_the_masses() -> None:
 def test_gentle_double_with_process_noise(shared: Path, guess: float) -> None:
     """From 3 times and 0.3 times the truth; L never rises."""
     model, recording, truth = race(shared, "gentle_double")
-    result = cb.fit(model, recording.cut(end=5.0), {path: cb.Unknown(guess * value) for path, value in truth.items()}, process_noise="auto", h=0.01)
+    result = cb.fit(model, recording.cut(end=5.0), {path: cb.Unknown(guess * value) for path, value in truth.items()}, process_noise="auto", h=0.02)
     assert result.converged
     first = max(k for k, i in enumerate(result.history) if i.number == 1)  # before it: the attempt without unmodelled forces, whose mesh is too coarse
     values = [i.cost for i in result.history[first:]]

@@ -37,7 +37,19 @@ def everything() -> cb.Model:
             cb.Body("w", "a", mass=0.5, inertia=inertia, position=(0.2, 0.3, 0)),
         ],
         joints=[
-            cb.Joint("h1", "a", axis=(0, 1, 0), anchor=(0.1, 0, 0), damping=0.3, friction=0.2, stribeck=0.1, stiffness=2, springref=0.1, armature=0.1),
+            cb.Joint(
+                "h1",
+                "a",
+                axis=(0, 1, 0),
+                anchor=(0.1, 0, 0),
+                damping=0.3,
+                friction=0.2,
+                friction_rate=2.0,
+                stribeck=0.1,
+                stiffness=2,
+                springref=0.1,
+                armature=0.1,
+            ),
             cb.Joint("s", "a", "slide", axis=(1, 1, 0), damping=0.1, friction=0.2, armature=0.3, stiffness=1),
             cb.Joint("bl", "b", "ball", anchor=(0, 0.2, 0.3), damping=0.2, friction=0.1, stiffness=0.5, armature=0.2),
             cb.Joint("h2", "c", axis=(1, 0.2, 0.3), damping=0.1),
@@ -163,9 +175,11 @@ def test_residual_by_control(case: Case) -> None:
 
 
 def paths(case: Case) -> list[str]:
-    """Every number of the model but frictions of joints that cannot have them; of a model with friction by load, what has to do with friction."""
+    """Every number of the model but frictions of joints that cannot have them, and widths of zero (friction is sharp there, and soft beside it); of a model with friction by load,
+    what has to do with friction."""
     refused = ("joint.bl.stribeck", "joint.ff.stribeck", "joint.bl.load_stribeck", "joint.ff.load_stribeck", "joint.ff.load_friction")
-    return [p for p in everything().parameters if p not in refused and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
+    sharp = [p for p in everything().parameters if p.endswith(".friction_rate") and not everything()[p]]
+    return [p for p in everything().parameters if p not in (*refused, *sharp) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
 
 
 def test_every_parameter(case: Case) -> None:

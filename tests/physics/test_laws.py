@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from physics.convergence import order
 from problems import DOWN_Y, DOWN_Z, WEIGHTLESS, random_tree
+from scipy.integrate import quad
 
 import calibody as cb
 
@@ -142,6 +143,16 @@ def test_strong_friction_in_a_tree(seed: int) -> None:
     stuck = model.replace({f"joint.{j.name}.friction": 10.0 * max(j.friction, 0.3) for j in model.joints})
     motion = cb.simulate(stuck, 10.0, 0.01)
     assert motion.energy[-1] < motion.energy[0]
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.6, 0.85, 0.99, 1.5])
+def test_soft_friction_grows_to_its_full_size(rate: float) -> None:
+    """Held at a constant force, the wheel turns steadily where its friction equals it: a ramp up to 0.7 of the width, bent over the rest, full beyond."""
+    friction, width, b = 0.05, 2.0, 0.01
+    slope, _ = quad(lambda x: 1.0 if x < 0.7 else (1.0 - x) / 0.3 if x < 1.0 else 0.0, 0.0, rate, points=[0.7, 1.0] if rate > 0.7 else None)
+    force = friction * slope / 0.85 + b * rate * width
+    motion = cb.simulate(wheel(friction=friction, friction_rate=width, damping=b), 0.2, 0.001, {"joint.axle.rate": rate * width}, {"joint.axle.force": force})
+    np.testing.assert_allclose(motion["joint.axle.rate"], rate * width, rtol=2e-6)
 
 
 def test_stribeck_friction_falls_with_the_rate() -> None:

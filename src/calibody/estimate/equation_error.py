@@ -256,7 +256,7 @@ class EquationError:
 
 def moves_masses(problem: Problem) -> np.ndarray:
     """Which parameters can change dr_k/dq_(k+1) noticeably: all but forces that are not accelerations'."""
-    words = ("damping", "friction", "stribeck", "stiffness", "springref", "gain", "bias", "delay", "viscosity")
+    words = ("damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "stiffness", "springref", "gain", "bias", "delay", "viscosity")
     return np.array([not e.places or any(p.sensor is None and p.path.rsplit(".", 1)[-1] not in words for p in e.places) for e in problem.entries], dtype=bool)
 
 
@@ -306,7 +306,7 @@ def _thinned(problem: Problem, r: int, states: States, theta: np.ndarray) -> tup
     between = np.minimum(nodes, run.K - 2)[:-1]
     thin = replace(
         point, q=point.q[:, nodes], multipliers=point.multipliers[:, nodes], control=point.control[:, between], applied=point.applied[:, between],
-        turns=None if point.turns is None else point.turns[:, nodes], unmodelled=None, sides=None,
+        turns=None if point.turns is None else point.turns[:, nodes], unmodelled=None,
     )  # fmt: skip
     if not run.active.any():
         return thin, None

@@ -185,8 +185,6 @@ class States:
     """Values of the unknowns of one run by block."""
 
     parts: Mapping[str, np.ndarray]
-    sides: np.ndarray | None = None
-    """(scalar coordinates, K - 1): the piece of its law that dry friction is on in every interval, -1, 0 (viscous) or 1; None: as the rates say."""
 
     @property
     def q(self) -> np.ndarray:
@@ -199,7 +197,7 @@ class States:
         return self.parts[MULTIPLIERS]
 
     def changed(self, **parts: np.ndarray) -> States:
-        return States({**self.parts, **parts}, self.sides)
+        return States({**self.parts, **parts})
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +243,11 @@ class Layout:
     def moved(self, states: States, d: np.ndarray) -> States:
         """Displaced by a tangent of all unknowns."""
         parts = {b.name: b.moved(states.parts[b.name], d[self.place[b.name]].reshape(len(b.when), b.width)) for b in self.blocks}
-        return States(parts, states.sides)
+        return States(parts)
 
     def carried(self, states: States, to: Layout) -> States:
-        """The same unknowns in another layout; the pieces of friction as they are."""
-        return States({b.name: b.carried(states.parts[b.name], to.by_name[b.name]) for b in self.blocks}, states.sides)
+        """The same unknowns in another layout."""
+        return States({b.name: b.carried(states.parts[b.name], to.by_name[b.name]) for b in self.blocks})
 
     # -- priors ------------------------------------------------------------------------------------------------------------------
 

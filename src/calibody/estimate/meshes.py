@@ -27,7 +27,7 @@ from calibody.estimate.limits import limits
 from calibody.estimate.maximise import maximise
 from calibody.estimate.mesh import first_step
 from calibody.estimate.outcome import outcome
-from calibody.estimate.problem import Problem, independent, multipliers_of
+from calibody.estimate.problem import Problem, independent, multipliers_of, owners
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
@@ -36,12 +36,13 @@ from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unforced import forces_wanted, too_large
-from calibody.estimate.unknowns import Entry, Unknown, entries, model_paths, refuse_what_does_not_act, rubbing
+from calibody.estimate.unknowns import WIDTH, Entry, Unknown, entries, model_paths, owner_of, refuse_what_does_not_act, rubbing, soft
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
 from calibody.mechanics.structure import Structure
-from calibody.model import Model
+from calibody.model import Model, paths
+from calibody.model.elements import HINGE, SLIDE
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
@@ -49,7 +50,7 @@ from calibody.solve.threads import one_thread, spread
 
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
-SHARPER = 0.4
+SHARPER = 0.5
 """On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it; much below |acceleration| h/2 it only makes
 reversals depend on where the nodes lie."""
 SOON = 25
@@ -100,6 +101,11 @@ def transcribe(
             return calm.result(levels, time.perf_counter() - began)
         worker.history, worker.hints = calm.history, [levels[-1].solution.theta]
     levels = worker.levels(base, theta, h is None)
+    if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
+        widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
+        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start)
+        if softer.converged:
+            return replace(softer, notes=(*softer.notes, _softened(list(widths))))
     return worker.result(levels, time.perf_counter() - began)
 
 
@@ -131,6 +137,13 @@ def prepared(
     worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering)
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, first_step(recordings, found_noise) if h is None else h
+
+
+def _softened(widths: Sequence[str]) -> str:
+    return (
+        f"With sharp dry friction the fit did not converge; it was taken as soft, and the rate{'s' if len(widths) > 1 else ''} from which on it acts in full, {', '.join(widths)}, "
+        "estimated as well."
+    )
 
 
 @told()
@@ -236,7 +249,8 @@ class Meshes:
         """Values of the parameters that an earlier attempt has found."""
         self.without: tuple[str, ...] = ()
         """Joints of which unmodelled forces were looked for and not found."""
-        self.friction = bool(rubbing(structure.model, unknowns))
+        self.friction = sorted(rubbing(structure.model, unknowns) - soft(structure.model, unknowns))
+        """Joints, and transmissions by their path, whose dry friction is sharp."""
         self.coarsest, self.blunt, self.hold = 0.0, False, hold
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
@@ -279,10 +293,11 @@ class Meshes:
         else:
             problem, x = self._finer(coarse, problem, theta)
         rates = self.rms_rates(problem, x, theta)
+        self.coarsest = max(h, self.coarsest)
+        problem, theta = self._widths(problem, FRICTION_STAGES[1] * rates, FRICTION_STAGES[-1] * h / self.coarsest * rates, theta)
         if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
-        self.coarsest = max(h, self.coarsest)
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
         sharper = self.friction and coarse is not None and not self.blunt
         if sharper:
@@ -296,11 +311,10 @@ class Meshes:
             iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=1 if sharper else 4
         )
         solution = minimise(problem, x, theta, settings, self._note)
-        if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh, its sides as the rates say
+        if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh
             self.blunt = True
             problem = problem.sharpened(self._kept(coarse))
-            x, theta = [replace(s, sides=None) for s in solution.x], solution.theta
-            solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
+            solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=tolerance), self._note)
         if staged and self.patient and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
                 smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
@@ -322,8 +336,23 @@ class Meshes:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
         runs = [replace(run, active=old.active, typical=old.typical, weights=old.weights) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
         problem = replace(problem, runs=tuple(runs), slope=coarse.problem.slope)
-        x = coarse.problem.sided(coarse.solution.x, theta) if self.friction and not self.blunt else coarse.solution.x
-        return problem, coarse.problem.carried(x, problem)
+        return problem, coarse.problem.carried(coarse.solution.x, problem)
+
+    def widths(self) -> list[str]:
+        """The paths of the widths that sharp friction does not have."""
+        joints = [f"joint.{j.name}" for j in self.structure.model.joints if j.name in self.friction and j.kind in (HINGE, SLIDE)]
+        return [f"{owner}{WIDTH}" for owner in (*joints, *(name for name in self.friction if name.startswith("transmission.")))]
+
+    def _widths(self, problem: Problem, smooth: np.ndarray, sharp: np.ndarray, theta: np.ndarray) -> tuple[Problem, np.ndarray]:
+        """Unknown widths of dry friction: none is less than `sharp`, what this mesh resolves, and one that was given as zero, where nothing would move it, begins as `smooth`."""
+        names, theta, entries = owners(self.structure), theta.copy(), list(self.unknowns)
+        for k, e in enumerate(entries):
+            for place in e.places:
+                if place.sensor is None and place.expression is None and place.path.endswith(WIDTH):
+                    i = names.index(owner_of(paths.resolve(self.structure.model, place.path)))
+                    theta[k] = min(max(theta[k] or smooth[i], sharp[i]), e.upper)
+                    entries[k] = replace(e, lower=min(max(e.lower, sharp[i]), e.upper), initial=e.initial or theta[k], scale=max(e.scale, theta[k]))
+        return replace(problem, entries=tuple(entries)), theta
 
     @staticmethod
     def _kept(coarse: Level) -> np.ndarray:
@@ -334,7 +363,6 @@ class Meshes:
 
     def _likely(self, problem: Problem, x: Sequence[States], theta: np.ndarray, coarse: Level | None) -> Level:
         """With unmodelled forces: the maximum of the marginal likelihood (`likelihood.py`)."""
-        x = [replace(states, sides=None) for states in x]  # friction has no pieces here
         function = Likelihood(problem, self.hypers)
         spot = best_start(function, x, theta, self.hints) if coarse is None else function.found(x, theta, function.sizes(problem))
         problem, solution, spot = self._maximised(function, spot)

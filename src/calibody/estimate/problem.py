@@ -93,7 +93,7 @@ class Problem(Observed[Run, States]):
         """The same runs with other unknowns; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
         rubbed, runs = set(self.friction_rate), []
         for run in self.runs:
-            law = np.array([1.0 if owner in rubbed else sharp for owner in _owners(run.structure)])
+            law = np.array([1.0 if owner in rubbed else sharp for owner in owners(run.structure)])
             runs.append(run if run.deltas is None else replace(run, deltas=run.deltas * law))
         return Problem.of(runs, entries)
 
@@ -109,10 +109,10 @@ class Problem(Observed[Run, States]):
     @property
     def friction_rate(self) -> dict[str, float]:
         run = self.runs[0]
-        owners = _owners(run.structure)
-        rates = np.full(len(owners), run.delta) if run.deltas is None else run.deltas
+        names = owners(run.structure)
+        rates = np.full(len(names), run.delta) if run.deltas is None else run.deltas
         rubbed = rubbing(run.structure.model, self.entries)
-        return {owner: float(rate) for owner, rate in zip(owners, rates, strict=True) if owner in rubbed}
+        return {owner: float(rate) for owner, rate in zip(names, rates, strict=True) if owner in rubbed}
 
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         return self.framed(r, motion, model, numbers)[1]
@@ -354,20 +354,6 @@ class Problem(Observed[Run, States]):
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
 
-    def sided(self, x: Sequence[States], theta: np.ndarray) -> list[States]:
-        """Every run's motion with the pieces of its friction law."""
-        out = []
-        for r, motion in enumerate(x):
-            model, numbers, _ = self.model_of(r, theta)
-            out.append(self.runs[r].sided(motion, self.frames(r, motion, model, numbers)))
-        return out
-
-    def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Sequence[States], bool]:
-        if x[0].sides is None:
-            return x, False
-        new = self.sided(x, theta)
-        return new, any(not np.array_equal(a.sides, b.sides) for a, b in zip(x, new, strict=True))  # type: ignore[arg-type]
-
     @property
     def tethered(self) -> np.ndarray:
         """The nodes of the motion [rad, m]; forces and noise follow it."""
@@ -378,7 +364,7 @@ class Problem(Observed[Run, States]):
         return [run.move(motion, part) for run, motion, part in zip(self.runs, x, np.split(d, ends[:-1]), strict=True)]
 
 
-def _owners(structure: Structure) -> list[str]:
+def owners(structure: Structure) -> list[str]:
     """What has the law of every coordinate: joints by their name, transmissions by their path (as of `rubbing`)."""
     return [name if kind == "joint" else f"{kind}.{name}" for kind, name in structure.law_owners]
 

@@ -364,20 +364,7 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ motion.parts[PROCESS] * self.process_sd()).T)
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, motion.sides, self.smooth)
-
-    def sided(self, motion: States, frames: Frames) -> States:
-        """The pieces of the friction law after a step: a joint that slips and turns round is taken to stick first, so that its friction is not
-        thrown from one side to the other; one that sticks slips where its rate leaves the viscous piece. Without pieces yet: as the rates say."""
-        _, rho = assembly.interval_rates(frames, self.h)
-        delta = (np.full(len(rho), self.delta) if self.deltas is None else self.deltas)[:, None]
-        said = np.where(np.abs(rho) < delta, 0, np.sign(rho)).astype(np.int8)
-        if motion.sides is None:
-            return replace(motion, sides=said)
-        new = np.where(said * motion.sides < 0, 0, said)
-        around = np.pad(new, ((0, 0), (1, 1)))
-        alone = (new == 0) & (around[:, :-2] == motion.sides) & (around[:, 2:] == motion.sides)  # between two that slip as it did: it goes on
-        return replace(motion, sides=np.where(alone, motion.sides, new).astype(np.int8))
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, self.smooth)
 
     def by_forces(self, row: int, W: Sparse) -> Sparse:
         """(samples, unknowns): from the derivative W with respect to the multiplier of a row at the inner nodes."""
@@ -554,8 +541,4 @@ def _implicit_mean(K: int, h: float, tau: float) -> Sparse:
 
 def carried(run: Run, to: Run, motion: States) -> States:
     """A motion on another mesh of the same recording, or with other noise: the same forces in other units."""
-    out = run.layout.carried(motion, to.layout)
-    if motion.sides is None or run.K == to.K:
-        return out
-    middle = np.clip(((to.times[:-1] + 0.5 * to.h - run.times[0]) / run.h).astype(np.int64), 0, run.K - 2)
-    return replace(out, sides=motion.sides[:, middle])
+    return run.layout.carried(motion, to.layout)

@@ -187,6 +187,10 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 
+WIDTH = ".friction_rate"
+"""How the path of the width of a joint's dry friction ends."""
+
+
 def model_paths(entry_list: Sequence[Entry]) -> tuple[str, ...]:
     """The numbers of the model that are unknown, or follow from unknowns."""
     return tuple(place.path for e in entry_list for place in e.places if place.sensor is None)
@@ -225,10 +229,26 @@ DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
 
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown, and transmissions by their path."""
-    places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith(DRY))
-    unknown = {place.name if place.kind == "joint" else f"{place.kind}.{place.name}" for place in places}
+    unknown = _owners(model, entry_list, DRY)
     known = {f"transmission.{t.name}" for t in model.transmissions if max(t.friction, t.stribeck) > 0.0}
     return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
+
+
+def soft(model: Model, entry_list: Sequence[Entry]) -> set[str]:
+    """Joints whose dry friction has a width (`joint.X.friction_rate`), known or unknown, and transmissions by their path."""
+    known = {f"transmission.{t.name}" for t in model.transmissions if t.friction_rate > 0.0}
+    return _owners(model, entry_list, (WIDTH,)) | known | {j.name for j in model.joints if j.friction_rate > 0.0}
+
+
+def _owners(model: Model, entry_list: Sequence[Entry], words: tuple[str, ...]) -> set[str]:
+    """Joints, and transmissions by their path, of which a number that ends in one of the words is unknown."""
+    places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith(words))
+    return {owner_of(place) for place in places}
+
+
+def owner_of(place: paths.Place) -> str:
+    """The name of a joint; other elements by their path."""
+    return place.name if place.kind == "joint" else f"{place.kind}.{place.name}"
 
 
 def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple[dict[str, float], dict[tuple[str, str], float]]:

@@ -331,9 +331,12 @@ def _bars(result: Result) -> polars.DataFrame:
 def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
     name = model_name(result.model)
+    widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions) if x.friction_rate > 0.0}
+    model = result.model.replace(widths)
+    left_out = [f"The calibrated model file has no place for {' and '.join(widths)}; the friction in it is that of whoever reads it."] if widths else []
     try:
-        formats.save(result.model, folder / name)
-        return name, list(formats.save_notes(result.model))
+        formats.save(model, folder / name)
+        return name, [*formats.save_notes(model), *left_out]
     except CalibodyError as error:
         return None, [f"The calibrated model could not be saved: {error}"]
 

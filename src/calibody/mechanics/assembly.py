@@ -307,7 +307,7 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
 
 def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`t` of every interval with drives, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
-    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.sides, point.smooth)
+    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.smooth)
     t[: len(plan.coordinate_dof)] += point.applied[plan.coordinate_dof]
     by_control = np.zeros_like(point.control)
     for a, c in enumerate(plan.actuator_coordinate):
@@ -380,7 +380,9 @@ def loads(plan: Plan, numbers: Numbers, point: Point) -> tuple[np.ndarray, np.nd
 def load_law(numbers: Numbers, c: Any, j: Any) -> np.ndarray:
     """(8, ...) the law of scalar coordinates c of loaded joints j with the coefficients of friction by load in place of its limits, and nothing else."""
     out = np.zeros_like(numbers.law[:, c])
-    out[LAW.index("friction")], out[LAW.index("stribeck")], out[LAW.index("stribeck_rate")] = *numbers.load[:2, j], numbers.law[LAW.index("stribeck_rate"), c]
+    out[LAW.index("friction")], out[LAW.index("stribeck")] = numbers.load[:2, j]
+    for rate in ("friction_rate", "stribeck_rate"):
+        out[LAW.index(rate)] = numbers.law[LAW.index(rate), c]
     return out
 
 
@@ -398,9 +400,8 @@ def _load_friction(
     carried, by_multipliers = loads(plan, numbers, point)
     c, joints = plan.loaded_coordinates
     if len(c):
-        sides = None if point.sides is None else point.sides[c]
         numbers_of = tuple(load_law(numbers, c, joints)[:, :, None])
-        t, t_s, t_r = law.force(0.0 * rho[c], rho[c], numbers_of, point.friction_rates(len(rho))[c, None], sides, point.smooth)
+        t, t_s, t_r = law.force(0.0 * rho[c], rho[c], numbers_of, point.friction_rates(len(rho))[c, None], point.smooth)
         left, right = law.ends(t, rho[c], 0.0, point.h)
         LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, 0.0, point.h)
         both = left[:, 1:] + right[:, :-1]

@@ -101,7 +101,6 @@ def cut(point: Point, first: int, end: int) -> Point:
         applied=point.applied[:, intervals],
         turns=turns,
         unmodelled=unmodelled,
-        sides=None if point.sides is None else point.sides[:, intervals],
     )
 
 

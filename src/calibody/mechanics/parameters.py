@@ -172,10 +172,9 @@ class _Columns:
             if place.field == "armature":
                 out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
                 continue
-            side = None if self.point.sides is None else self.point.sides[c]
             rates, smooth = self.point.friction_rates(len(sm))[c], self.point.smooth
             for field, numbers, weight in self._laws(c, place.name, place.field):
-                dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, side, smooth)[LAW.index(field)]
+                dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, smooth)[LAW.index(field)]
                 out += self._on_coordinate(c, -0.5 * h * weight * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
             if place.kind != "joint" or coordinate.joint != place.name or place.field not in (*BALL_LAW, LOADED[0]):
@@ -193,7 +192,7 @@ class _Columns:
     def _laws(self, c: int, joint: str, field: str) -> Sequence[tuple[str, tuple, np.ndarray | float]]:
         """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
         own: list[tuple[str, tuple, np.ndarray | float]] = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
-        by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "stribeck_rate": "stribeck_rate"}.get(field)
+        by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "friction_rate": "friction_rate", "stribeck_rate": "stribeck_rate"}.get(field)
         if by_load is None or c >= len(self.plan.coordinate_dof) or joint not in self.plan.loaded_joint:
             return own
         j = self.plan.loaded_joint[joint]

@@ -30,11 +30,8 @@ class Point:
     unmodelled: np.ndarray | None = None
     """(tree velocities, K) joint forces `w` that act at the nodes, beside everything the model knows [N, N m]; None: zero."""
 
-    sides: np.ndarray | None = None
-    """(scalar coordinates, K - 1) which piece of its law dry friction is on, -1, 0 (viscous) or 1; None: the one that the rate says."""
-
     smooth: bool = False
-    """Whether dry friction has no kinks (`elements/law.py`); then it has no pieces either."""
+    """Whether sharp dry friction has derivatives of all orders (`elements/law.py`)."""
 
     def friction_rates(self, count: int) -> np.ndarray:
         """`delta` of every scalar coordinate."""

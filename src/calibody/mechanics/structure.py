@@ -393,7 +393,7 @@ def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
 
 # -- numbers -------------------------------------------------------------------------------------------------------------------------
 
-LAW = ("stiffness", "springref", "damping", "friction", "stribeck", "stribeck_rate", "armature", "backlash")
+LAW = ("stiffness", "springref", "damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "armature", "backlash")
 LOADED = ("load_friction", "load_stribeck")
 ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
 UNLIMITED = (-1e300, 1e300)
@@ -417,7 +417,7 @@ class Numbers:
     gravity: np.ndarray
     """(3,)"""
     law: np.ndarray
-    """(8, number of scalar coordinates and of transmissions), rows as in `LAW`; joints have no backlash."""
+    """(9, number of scalar coordinates and of transmissions), rows as in `LAW`; joints have no backlash."""
     ball_law: np.ndarray
     """(4, number of ball coordinates): stiffness, damping, friction, armature."""
     ball_reference: np.ndarray

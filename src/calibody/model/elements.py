@@ -149,7 +149,8 @@ class Joint:
 
         -stiffness (s - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
 
-    with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper. `armature` is an inertia on `s` (a rotor behind a gear).
+    with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper, or, where dry friction is soft by itself, rounded: it acts in full from `friction_rate` on
+    (`mechanics/elements/law.py`; zero: at once). `armature` is an inertia on `s` (a rotor behind a gear).
     `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`;
     `angular_compliance` and `angular_relaxation` are those of the rows that hold directions (zero: the same numbers as for the others).
     Dry friction in proportion to what the joint carries (`free` coordinates) has the limit
@@ -169,6 +170,7 @@ class Joint:
         "springref": Number(SCALAR, "{s}", FORCE, kinds=SCALARS),
         "damping": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
         "friction": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
+        "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False, kinds=SCALARS),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True, kinds=SCALARS),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE, kinds=SCALARS),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
@@ -193,6 +195,7 @@ class Joint:
     springref: float = 0.0
     damping: float = 0.0
     friction: float = 0.0
+    friction_rate: float = 0.0
     stribeck: float = 0.0
     stribeck_rate: float = 0.1
     armature: float = 0.0
@@ -215,7 +218,7 @@ class Joint:
         for name, length in (("spring_orientation", 4), ("spring_position", 3)):
             object.__setattr__(self, name, numbers(getattr(self, name), length, f"joint.{self.name}.{name}"))
         _not_zero(self, "axis", "spring_orientation")
-        _not_negative(self, "friction", "stribeck", "armature", "compliance", "relaxation", "angular_compliance", "angular_relaxation")
+        _not_negative(self, "friction", "friction_rate", "stribeck", "armature", "compliance", "relaxation", "angular_compliance", "angular_relaxation")
         _not_negative(self, "load_friction", "load_stribeck")
         if self.friction_radius <= 0.0:
             raise ModelError(f"joint.{self.name}.friction_radius is {self.friction_radius:g}; give a length above zero (the radius of the bearing).")
@@ -400,6 +403,7 @@ class Transmission:
         "springref": Number(SCALAR, "{s}", FORCE),
         "damping": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
         "friction": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
+        "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
@@ -413,6 +417,7 @@ class Transmission:
     springref: float = 0.0
     damping: float = 0.0
     friction: float = 0.0
+    friction_rate: float = 0.0
     stribeck: float = 0.0
     stribeck_rate: float = 0.1
     armature: float = 0.0
@@ -426,7 +431,7 @@ class Transmission:
         object.__setattr__(self, "coefficients", numbers(self.coefficients, len(self.joints), f"transmission.{self.name}.coefficients"))
         if not all(self.coefficients):
             raise ModelError(f"transmission.{self.name}.coefficients is {self.coefficients}; leave out joints that it does not turn with.")
-        _not_negative(self, "friction", "stribeck", "armature", "backlash")
+        _not_negative(self, "friction", "friction_rate", "stribeck", "armature", "backlash")
         if self.stribeck_rate <= 0.0:
             raise ModelError(f"transmission.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero.")
 

@@ -63,10 +63,6 @@ class AbstractProblem(ABC):
     def linearise(self, x: Any, theta: np.ndarray) -> Any:
         """A `Linearisation` (sparse) or a `Chain` (blocks)."""
 
-    def settled(self, x: Any, theta: np.ndarray) -> tuple[Any, bool]:
-        """After a step: the states on those pieces of piecewise equations where the next step is to be taken, and whether any changed."""
-        return x, False
-
     @abstractmethod
     def values(self, x: Any, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F and C only."""
@@ -197,11 +193,9 @@ def minimise(
             report(history[-1])
         short = short + 1 if length < SHORT else 0
         x, theta = new
-        x, other = problem.settled(x, theta)
-        if length > 0.0 or other:
+        if length > 0.0:
             lin = problem.linearise(x, theta)
         small = done or (len(theta) > 0 and free and length == 1.0 and change < settings.tolerance)
-        small = small and (close >= 3 or not other)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
             return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
         if _alternates(history, taken.information, settings.repeats):

@@ -337,7 +337,8 @@ class Program:
         (c, joints), (k, of_ball) = plan.loaded_coordinates, plan.loaded_balls
         rho = (b.s[c] - a.s[c]) / h
         zero, numbers = 0.0 * rho, values.load[:, joints]
-        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], numbers[1], values.law[LAW.index("stribeck_rate")][c], zero, zero), delta)
+        width, rate = (values.law[LAW.index(name)][c] for name in ("friction_rate", "stribeck_rate"))
+        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero), delta)
         parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
         if len(k):
             (RL, Za), (RR, Zb) = ((jax.tree.map(lambda x: x[k], R), Z[:, k]) for R, Z in (self.ball_node(values, x) for x in (a, b)))
