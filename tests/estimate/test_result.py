@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate import problem
 from calibody.estimate.inertial import Inertia
 from calibody.estimate.reported import theta_of, values_of
 from calibody.estimate.unknowns import entries
@@ -94,6 +95,15 @@ def test_the_motion_and_its_forces(result: cb.Result) -> None:
         assert np.abs(error / sd).max() < 5.0 and sd.max() < 0.2 * np.ptp(truth[channel])
 
 
+def test_large_fits_keep_no_factors_and_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(0, 0.3, seconds=2.0)
+    small = cb.fit(pendulum(), run, UNKNOWN, h=0.01)
+    monkeypatch.setattr(problem, "KEPT", 0)
+    large = cb.fit(pendulum(), run, UNKNOWN, h=0.01)
+    assert small.uncertainty.step is not None and large.uncertainty.step is None and large.parameters == small.parameters
+    np.testing.assert_allclose(large.sd("joint.hinge.angle", [0.5, 1.0]), small.sd("joint.hinge.angle", [0.5, 1.0]), rtol=1e-12)
+
+
 def test_what_follows_an_undetermined_number_has_no_error_bar() -> None:
     """Without a known torque all masses may be larger together: the angle is known, the force in the hinge is not."""
     times = np.arange(0.0, 3.005, 0.01)
@@ -140,7 +150,7 @@ def test_cross_validation() -> None:
     assert "free prediction" in str(found)
     without = cb.cross_validate(pendulum().replace({"joint.hinge.damping": 0.02}), runs, {"body.arm.mass": cb.Unknown(0.5)}, h=0.005)
     assert without.score > 3 * found.score
-    with pytest.raises(cb.CalibodyError, match="folds"):
+    with pytest.raises(cb.CalibodyError, match="at least two runs"):
         cb.cross_validate(pendulum(), runs[:1], UNKNOWN)
 
 

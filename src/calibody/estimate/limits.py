@@ -32,7 +32,7 @@ def limits(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Unce
     held = np.flatnonzero(known.at_bound & (problem.lower < problem.upper))
     if not len(held):
         return out
-    scores = Scores(problem, problem.linearise(x, theta, hold_scale=False), known.step, ~known.at_bound, held)
+    scores = Scores(problem, problem.linearise(x, theta, hold_scale=False), known.stepped(problem, x, theta), ~known.at_bound, held)
     for k, pull in zip(held, scores.pulls(problem.slope), strict=True):
         if pull is not None:
             inward = 1.0 if theta[k] <= problem.lower[k] else -1.0

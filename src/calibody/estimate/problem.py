@@ -183,11 +183,11 @@ class Problem(Observed[Run, States]):
         """One run: residuals, equations and their derivatives, those by the parameters that it depends on (`columns`); without `parameters` these are
         zero (they cost as much as all others); without `residuals` there are none."""
         single, own = self.singles[r], theta[self.columns[r]]
-        return single._known(motion, own) if parameters and residuals and self._small else single._linearised(motion, own, parameters, residuals)
+        return single._known(motion, own) if parameters and residuals and self.small else single._linearised(motion, own, parameters, residuals)
 
     @cached_property
-    def _small(self) -> bool:
-        """Whether a whole linearisation is kept."""
+    def small(self) -> bool:
+        """Whether a whole linearisation, and the last step, are kept."""
         return sum(run.layout.rows * len(columns) for run, columns in zip(self.runs, self.columns, strict=True)) <= KEPT
 
     def _known(self, motion: States, theta: np.ndarray) -> Linearised:

@@ -61,7 +61,7 @@ class Uncertainty:
     factor: float
     """By which the naive covariance was multiplied."""
     step: Step | None
-    """None in what came from another process: it is large, and quickly made again where it is asked for."""
+    """None where it is large, and in what came from another process: it is made again where it is asked for."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "step": None}
@@ -128,7 +128,8 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
         factor=factor,
         step=taken,
     )
-    return in_reported(problem.entries, theta, problem.scale, found, naive)
+    found = in_reported(problem.entries, theta, problem.scale, found, naive)
+    return found if problem.small else replace(found, step=None)
 
 
 def in_reported(entries: Sequence[Entry], theta: np.ndarray, scale: np.ndarray, solved: Uncertainty, naive: np.ndarray) -> Uncertainty:

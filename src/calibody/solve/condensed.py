@@ -570,6 +570,11 @@ class Step:
     runs: tuple[Eliminated, ...]
 
     @property
+    def alone(self) -> Step:
+        """Without what it was made of, which is large."""
+        return replace(self, runs=())
+
+    @property
     def factor(self) -> Refined | Together:
         """K of all runs: the states of all of them first."""
         return self.runs[0].factor if len(self.runs) == 1 else Together(tuple(run.factor for run in self.runs))

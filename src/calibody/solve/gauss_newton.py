@@ -129,6 +129,7 @@ class Solution:
     cost: float
     history: list[Iteration]
     last: Step | None
+    """Without its runs."""
 
     @property
     def converged(self) -> bool:
@@ -186,12 +187,13 @@ def minimise(
                 damping = max(10.0 * damping, 1e-2 * float(np.max(taken.information.diagonal() * problem.scale**2, initial=1e-8)))
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
-            return Solution(x, theta, sentence, cost, history, taken)
+            return Solution(x, theta, sentence, cost, history, None if taken is None else taken.alone)
         penalty = trial
         history.append(Iteration(number, cost, violation, length, change, damping, new[1], tether))
         if report is not None:
             report(history[-1])
         short = short + 1 if length < SHORT else 0
+        taken = taken.alone
         x, theta = new
         if length > 0.0:
             lin = problem.linearise(x, theta)
