@@ -64,6 +64,8 @@ NOTHING = 1e-12
 # best is kept.
 REFINED = 1e-9
 REFINEMENTS = 20
+# Columns that are refined together: more take memory, fewer calls.
+TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ class Refined(ABC):
 
     @abstractmethod
     def direct(self, b: np.ndarray) -> np.ndarray:
-        """The factor's answer for the equilibrated matrix, not refined."""
+        """The factor's answer for the equilibrated matrix, not refined; it may take the place of b."""
 
     def solve(self, b: np.ndarray, refined: np.ndarray | float = REFINED) -> np.ndarray:
         """K^-1 b for a vector or for columns; `refined`: relative residual (of each column) from which it is good enough (1: not refined at all)."""
@@ -220,13 +222,20 @@ class Refined(ABC):
             return self.solve(b[:, None], refined)[:, 0]
         if not b.shape[1]:
             return b
-        right = b * self.scale[:, None]
-        best = self.direct(right)
+        best = self.direct(b * self.scale[:, None])
         refined = np.broadcast_to(refined, (b.shape[1],))
         going = np.flatnonzero(refined < (TRUSTED if self.stable else 1.0))
-        x, right, before = best[:, going], right[:, going], np.full(len(going), np.inf)
-        enough = np.maximum(refined[going] * np.abs(right).max(initial=1e-300, axis=0), ROUNDING * np.abs(x).max(initial=0.0, axis=0))
-        for _ in range(REFINEMENTS if len(going) else 0):
+        for first in range(0, len(going), TOGETHER):
+            some = going[first : first + TOGETHER]
+            self._refine(best, some, b[:, some] * self.scale[:, None], refined[some])
+        best *= self.scale[:, None]
+        return best
+
+    def _refine(self, best: np.ndarray, going: np.ndarray, right: np.ndarray, refined: np.ndarray) -> None:
+        """In place, the columns `going`."""
+        x, before = best[:, going], np.full(len(going), np.inf)
+        enough = np.maximum(refined * np.abs(right).max(initial=1e-300, axis=0), ROUNDING * np.abs(x).max(initial=0.0, axis=0))
+        for _ in range(REFINEMENTS):
             r = right - self.apply(x)
             error = np.abs(r).max(initial=0.0, axis=0)
             better = error < before
@@ -236,8 +245,6 @@ class Refined(ABC):
                 break
             x, right, enough = x[:, worthwhile] + self.direct(r[:, worthwhile]), right[:, worthwhile], enough[worthwhile]
             going, before = going[worthwhile], error[worthwhile]
-        best *= self.scale[:, None]
-        return best
 
     def eliminate(self, lin: Linearisation | Chain, refined: np.ndarray | float = REFINED) -> tuple[AbstractFollowing, np.ndarray, np.ndarray]:
         """How states and multipliers follow the parameters, and I_red and g_red, of the linearisation that it is the factor of."""
@@ -412,16 +419,16 @@ class _Band:
         return self.panels.log_determinant if self.panels is not None else float(np.log(np.abs(self.lu[2 * self.half])).sum())
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        x = np.empty_like(b)
+        """In place."""
         if self.panels is not None:
             ordered = b[self.order]
             self.panels.solve(ordered)
-            x[self.order] = ordered
-            return x
+            b[self.order] = ordered
+            return b
         from scipy.linalg import lapack  # no field: a factor goes to other processes
 
-        x[self.order] = lapack.dgbtrs(self.lu, self.half, self.half, b[self.order], self.pivots)[0]  # pyright: ignore[reportAttributeAccessIssue]
-        return x
+        b[self.order] = lapack.dgbtrs(self.lu, self.half, self.half, b[self.order], self.pivots)[0]  # pyright: ignore[reportAttributeAccessIssue]
+        return b
 
 
 class _Panels:
