@@ -16,8 +16,8 @@ half a turn, whatever turns either has made. A bias b is a sensor that sits aske
 angle is that of R, with the turns that the hinges have counted. Neither the sensor nor the coordinates know how often the mechanism was turned before
 the recording began: whole turns between the two at the first samples are left out. The same holds for hinges in `free` coordinates.
 
-**Forces.** A load cell sees the multiplier of a constraint row: the force that closes a loop and, in `free` coordinates, the force that a hinge or ball carries. These are unknowns of
-the inner nodes only, so W goes from those to the samples. The same holds for accelerometers, whose second differences only inner nodes have. A torque sensor in a
+**Forces.** A load cell in a loop sees the multiplier of a constraint row, an unknown of the inner nodes only, so W goes from those to the samples. The same holds for accelerometers, whose
+second differences only inner nodes have, and for force-torque sensors and reactions of joints, which see what everything below them needs to move as it does (`mechanics/transmitted.py`). A torque sensor in a
 drive, or the current of a motor, sees what drives exert: a function of the control, the coordinate and its rate over the intervals, so W goes from those.
 """
 
@@ -25,17 +25,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.mechanics import channels, host, imu
+from calibody.mechanics import channels, host, imu, transmitted
 from calibody.mechanics.assembly import Frames, interval_rates, relative_rotation
 from calibody.mechanics.elements import law, wrenches
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import ACTUATOR, TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES
+from calibody.mechanics.transmitted import is_transmitted
 from calibody.model import Model
 from calibody.model.paths import Place
 from calibody.recording.orientations import rotations
@@ -45,11 +47,11 @@ from calibody.spatial import algebra as al
 from calibody.steppers.start import stiffened
 
 OBSERVABLE = {
-    "joint": ("angle", "position", "rate", "force", "reaction.force"),
+    "joint": ("angle", "position", "rate", "force", "reaction.force", "reaction.torque"),
     "transmission": ("angle", "position", "rate"),
     "actuator": ("force",),
     "loop": ("force",),
-    "site": ("position", "angular_rate", "acceleration"),
+    "site": ("position", "angular_rate", "acceleration", "force", "torque"),
     "body": ("position", "com", "angle"),
 }
 INITIAL = "initial."
@@ -110,8 +112,8 @@ class Sampled:
     matrix: Callable[[int], Sparse]
     along: Callable[[np.ndarray], np.ndarray]
     """The change of the samples with a change (K,) of the channel at the nodes; of an orientation with its turn (3, K); of a drive's force with a change of all coordinates."""
-    by_multiplier: tuple[int, Sparse] | None = None
-    """A constraint row, and the derivative (samples, K - 2) with respect to its multiplier at the inner nodes."""
+    by_multipliers: Mapping[int, Sparse] = field(default_factory=dict)
+    """Derivatives (samples, K - 2) with respect to the multipliers of constraint rows at the inner nodes."""
     by_control: Mapping[int, Sparse] = field(default_factory=dict)
     """Derivatives (samples, K - 1) with respect to the mean control of actuators, by their index."""
     by_applied: tuple[int, Sparse] | None = None
@@ -138,7 +140,7 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
     if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
             f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
-            "gyroscopes and accelerometers on sites, forces of actuators, of loops, hinges and balls."
+            "gyroscopes, accelerometers and force-torque sensors on sites, forces of actuators, of loops, and reactions of joints."
         )
     if is_drive(channel) and channel.components:
         raise CalibodyError(f'The channel "{path}" cannot be observed yet; observe forces of drives on hinges and slides.')
@@ -169,7 +171,7 @@ def turns(channel: channels.Channel) -> bool:
 
 def is_force(channel: channels.Channel) -> bool:
     """Whether a multiplier is observed."""
-    return channel.quantity == "reaction.force" or channel.kind == "loop"
+    return channel.kind == "loop"
 
 
 def is_drive(channel: channels.Channel) -> bool:
@@ -194,20 +196,13 @@ def is_rate(channel: channels.Channel) -> bool:
 
 def is_inner(channel: channels.Channel) -> bool:
     """Whether the channel is known at the inner nodes only: forces, and accelerations, which are second differences."""
-    return is_force(channel) or is_acceleration(channel)
+    return is_force(channel) or is_acceleration(channel) or is_transmitted(channel)
 
 
-def multiplier(structure: Structure, channel: channels.Channel) -> tuple[int, float]:
-    """The constraint row whose multiplier a force is, and with which sign: multipliers act on the first link of a row, their opposites on the second."""
-    owner, component = f"{channel.kind}.{channel.name}", channel.component or 0
-    rows = [i for i, o in enumerate(structure.row_owners) if o == owner]
-    if channel.kind == "loop":
-        return rows[component], 1.0
-    if structure.coordinates == TREE:
-        raise CalibodyError(f'The channel "{channel.path}" is no unknown in "tree" coordinates; fit with coordinates = "free", or observe forces of loops.')
-    if not rows or channel.name not in [r.connection.owner.removeprefix("joint.") for r in structure.rows["point"]]:
-        raise CalibodyError(f'The channel "{channel.path}" cannot be observed yet; observe reaction forces of hinges and balls.')
-    return rows[component], -1.0  # the rows of a joint have the parent first
+def multiplier(structure: Structure, channel: channels.Channel) -> int:
+    """The constraint row whose multiplier the force of a loop is."""
+    rows = [i for i, owner in enumerate(structure.row_owners) if owner == f"loop.{channel.name}"]
+    return rows[channel.component or 0]
 
 
 def spatial(channel: channels.Channel, observed: Collection[str]) -> bool:
@@ -362,12 +357,14 @@ def at_samples(
     """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
     if is_drive(d.channel):
         return _exerted(structure, numbers, f, d.channel, W, dW, h, driven)
+    if is_transmitted(d.channel):
+        return _transmitted(structure, model, numbers, f, multipliers, d.channel, h, W, dW)
     if is_acceleration(d.channel):
         return _felt(structure, model, numbers, f, d.channel, h, W, dW)
     if is_force(d.channel):
-        row, sign = multiplier(structure, d.channel)
-        force = sign * multipliers[row, 1:-1]
-        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, (row, sign * W))
+        row = multiplier(structure, d.channel)
+        force = multipliers[row, 1:-1]
+        return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, {row: W})
     if d.rotation is not None:
         return _turned(*orientation(structure, model, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):
@@ -453,6 +450,35 @@ def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, chann
     return Sampled(W @ value, dW @ value, matrix, along)
 
 
+def _transmitted(
+    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, channel: channels.Channel, h: float, W: Sparse, dW: Sparse
+) -> Sampled:
+    """W times a component of what goes through a cut (`transmitted.py`). `along` takes twists (6, K) of links, by link."""
+    cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h), f.H.shape[3]
+    value = cuts.value(model, channel)
+    pulls = cache(lambda: cuts.pulls(model, channel))
+
+    def matrix(width: int) -> Sparse:
+        k, by = np.arange(K - 2), np.zeros((3, structure.nv, K - 2))
+        for offset, nodes in enumerate(NODES):
+            for link, pull in pulls()[offset].items():
+                dofs = structure.dofs_above[link]
+                by[offset, dofs] += np.einsum("bm,bjm->jm", pull, f.T[:, dofs, nodes])
+        used = np.flatnonzero(np.abs(by).max(axis=(0, 2), initial=0.0) > 0.0)
+        columns = (k + np.arange(3)[:, None, None]) * width + used[:, None]
+        return W @ sp.csr_matrix((by[:, used].ravel(), (np.broadcast_to(k, columns.shape).ravel(), columns.ravel())), shape=(K - 2, K * width))
+
+    def along(twists: Mapping[int, np.ndarray]) -> np.ndarray:
+        moved = np.zeros(K - 2)
+        for pulled, nodes in zip(pulls(), NODES, strict=True):
+            for link in pulled.keys() & twists.keys():
+                moved += np.einsum("bm,bm->m", pulled[link], twists[link][:, nodes])
+        return W @ moved
+
+    by_multipliers = {row: W @ sp.diags(by) for row, by in cuts.by_multipliers(model, channel).items()}
+    return Sampled(W @ value, dW @ value, matrix, along, by_multipliers, by_number=lambda place: W @ cuts.by_number(model, channel, place))  # type: ignore[arg-type]
+
+
 def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, W: Sparse, dW: Sparse, h: float, driven: Driven) -> Sampled:
     """W times the force of drives over the intervals, `t(s_m, rho, u)` (`elements/law.py`), of one actuator or of all on a joint with what is applied to it."""
     plan, (control, applied) = plan_of(structure), driven()
@@ -484,7 +510,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
         by = law.drive_by_numbers(sm[on[a]], rho[on[a]], control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)]
         return W @ (acting[a] * by + np.zeros(sm.shape[1]))
 
-    return Sampled(W @ force, dW @ force, matrix, along, None, by_control, None if alone else (velocity, W), by_number)
+    return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, None if alone else (velocity, W), by_number)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

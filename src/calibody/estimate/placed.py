@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_drive, is_force, place_of, turns
+from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_drive, is_force, is_transmitted, place_of, turns
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
@@ -30,7 +31,7 @@ from calibody.mechanics.elements import wrenches
 from calibody.mechanics.geometry import PLACES, Shift, shift_of, turn_of
 from calibody.mechanics.parameters import gravity_by
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.structure import LAW, TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.model.paths import Place, resolve
 from calibody.spatial import algebra as al
@@ -119,11 +120,13 @@ class Moved:
             change[9:] = gravity_by(self.model, self.place)[:, None]
         return change if channel.quantity == "acceleration" else change[:3] + change[6:9]
 
-    def channel(self, d: Data, reach: np.ndarray | None) -> np.ndarray | None:
-        """The change of a channel at the nodes, (K,), or the turn (3, K) of an orientation; None if it does not move. `reach` as of `reach_of`."""
+    def channel(self, d: Data, reach: np.ndarray | None) -> Any:
+        """What `Sampled.along` takes: the change of a channel at the nodes, (K,), the turn (3, K) of an orientation, ...; None if it does not move. `reach` as of `reach_of`."""
         channel, s, f = d.channel, self.structure, self.frames
         if is_force(channel):
             return None
+        if is_transmitted(channel):
+            return {link: twist for link in range(s.n) if (twist := self.link(link)) is not None} or None
         if is_drive(channel):
             return self.coordinates if self.joints else None
         if channel.kind in ("joint", "transmission"):
@@ -163,6 +166,8 @@ class Placements:
         self.size = len(entries)
         self.moved: list[tuple[np.ndarray, Moved]] = []
         """Every number, and its slope (unknowns,) with respect to theta."""
+        self.felt: list[tuple[np.ndarray, Moved]] = []
+        """Numbers that place nothing, but that force-torque sensors feel."""
         slopes: dict[str, np.ndarray] = {}
         for k, entry in enumerate(entries):
             if entry.run not in (None, run):
@@ -176,17 +181,21 @@ class Placements:
                     slopes.setdefault(path, np.zeros(self.size))[at] += row
         for path, slope in slopes.items():
             place = resolve(model, path)
+            one = slope, Moved(structure, model, numbers, frames, place)
             if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world", "actuator") or (place.kind, place.field) == ("body", "com"):
-                self.moved.append((slope, Moved(structure, model, numbers, frames, place)))
+                self.moved.append(one)
+            elif place.kind != "joint" or place.field not in LAW:  # these act through a cut without being felt there
+                self.felt.append(one)
 
     def samples(self, d: Data, sampled: Sampled) -> np.ndarray:
         """(samples, unknowns): the derivative of a channel's samples."""
         out = np.zeros((len(d.y), self.size))
-        if not self.moved:
+        active = [*self.moved, *self.felt] if is_transmitted(d.channel) else self.moved
+        if not active:
             return out
-        first = self.moved[0][1]
+        first = active[0][1]
         reach = reach_of(first.structure, first.model, first.frames, d.channel)
-        for slope, moved in self.moved:
+        for slope, moved in active:
             change = moved.channel(d, reach)
             used = np.flatnonzero(slope)
             if change is not None:

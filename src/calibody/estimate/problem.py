@@ -247,7 +247,7 @@ class Problem(Observed[Run, States]):
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
         ratios only, and a step could make the equations hold by making all of them small."""
-        if any(run.structure.nc or any(observe.is_drive(d.channel) for d in run.data) for run in self.runs):
+        if any(run.structure.nc or any(observe.is_drive(d.channel) or observe.is_transmitted(d.channel) for d in run.data) for run in self.runs):
             return False
         linear = np.where(self.proportional, theta, 0.0)
         known = total = 0.0
@@ -273,12 +273,15 @@ class Problem(Observed[Run, States]):
         timing = self._control_by_timing(r, theta, model, motion) if parameters and any(observe.is_drive(d.channel) for d in run.data) else []
         for d in run.data:
             prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d, self.driven(r, motion, model))
-            weight, forces = run.weight(d), prediction.sampled.by_multiplier
+            weight = run.weight(d)
             f.append((prediction.value - d.y) * weight)
             by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
             for block, by in run.by_drives(model, prediction.sampled):
                 by_nodes = by_nodes + run.layout.across(prediction.gain * by, block)
-            fx.append(observe.weighed(by_nodes if forces is None else by_nodes + prediction.gain * run.by_forces(*forces), weight))
+            for row, by in prediction.sampled.by_multipliers.items():
+                if run.active[row] or observe.is_force(d.channel):
+                    by_nodes = by_nodes + prediction.gain * run.by_forces(row, by)
+            fx.append(observe.weighed(by_nodes, weight))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
             for k, actuator, change in timing:
                 if (by := prediction.sampled.by_control.get(actuator)) is not None:

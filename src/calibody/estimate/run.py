@@ -108,8 +108,6 @@ class Nodes:
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
-        if observe.is_force(channel):
-            observe.multiplier(self.structure, channel)
         if observe.is_drive(channel):
             self._check_driven(channel)
         rotation = observe.measured_rotation(self.recording, channel)

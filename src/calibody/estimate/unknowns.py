@@ -25,7 +25,7 @@ SMALL = 1e-3
 """Scale of a number that is zero in the model, if none is given."""
 SMALLS = {"tilt": 0.1, "time_constant": 0.01, "load_friction": 0.1, "load_stribeck": 0.1}
 """The same by field: the tilt of gravity [rad] (a stand out of level by more than that is seen), the time constant of an actuator [s], coefficients of friction."""
-BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1}
+BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1, "torque": 0.1, "reaction.force": 0.1, "reaction.torque": 0.1}
 """The same for the bias of a channel, by its quantity [m/s^2, rad/s or m/s, N or N m]; of others SMALL."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
 

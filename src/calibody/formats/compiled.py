@@ -375,6 +375,8 @@ def _channel(c: Compiled, i: int) -> str | None:
         return f"actuator.{c.names['actuator'][target]}.force" if same else None
     if kind in (s.mjSENS_GYRO, s.mjSENS_ACCELEROMETER):
         return f"site.{c.names['site'][target]}.{'angular_rate' if kind == s.mjSENS_GYRO else 'acceleration'}"
+    if kind in (s.mjSENS_FORCE, s.mjSENS_TORQUE) and m.site_bodyid[target] > 0:
+        return f"site.{c.names['site'][target]}.{'force' if kind == s.mjSENS_FORCE else 'torque'}"
     if kind == s.mjSENS_FRAMEPOS and m.sensor_refid[i] < 0:
         return _frame_channel(c, int(m.sensor_objtype[i]), target)
     return None

@@ -235,6 +235,7 @@ _SENSORS = {
     ("joint", "force"): ("jointactuatorfrc", "joint"), ("actuator", "force"): ("actuatorfrc", "actuator"),
     ("site", "position"): ("framepos", "site"), ("body", "position"): ("framepos", "xbody"), ("body", "com"): ("framepos", "body"),
     ("site", "angular_rate"): ("gyro", "site"), ("site", "acceleration"): ("accelerometer", "site"),
+    ("site", "force"): ("force", "site"), ("site", "torque"): ("torque", "site"),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@
     site.NAME.position, body.NAME.position | com | pose | angle | orientation      (angle: the rotation vector against the world)
     site.NAME.angular_rate | acceleration        what a gyroscope and an accelerometer there read, in the axes of the site: the latter the specific force
                                                  (acceleration minus gravity)
+    site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
@@ -26,7 +27,7 @@ import numpy as np
 from calibody.errors import CalibodyError, nearest
 from calibody.mechanics.elements import CONSTRAINTS
 from calibody.model import Model
-from calibody.model.elements import BALL, FREE, HINGE, SLIDE
+from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -40,7 +41,7 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
     BALL: {"angle": XYZ, "orientation": WXYZ, "rate": XYZ, "force": XYZ},
     FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
 }
-_SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2"}
+_SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2", "force": "N", "torque": "N m"}
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
 
@@ -104,7 +105,8 @@ def _catalogue(model: Model) -> Catalogue:
             put("joint", joint.name, "reaction.torque", XYZ, "N m")
     for site in model.sites:
         for quantity, unit in _SITE.items():
-            put("site", site.name, quantity, XYZ, unit)
+            if site.body != WORLD or quantity not in ("force", "torque"):  # the world hangs on nothing
+                put("site", site.name, quantity, XYZ, unit)
     for body in model.bodies:
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)

@@ -433,6 +433,8 @@ class Numbers:
     frame: np.ndarray
     """(18, scalar coordinates): for `free`, the axes x, y, z of the parent's side and the axis x, anchor of the child's side, and the anchor
     of the parent's side: px py pz | cx | ca | pa."""
+    standing: np.ndarray
+    """(4, n): mass times centre of mass, and mass, of links that hang rigidly on the world; zero of others."""
 
     @classmethod
     def of(cls, structure: Structure, model: Model | None = None) -> Numbers:
@@ -443,7 +445,7 @@ class Numbers:
         placement[:, :3, :] = np.eye(3)[:, :, None]
         axis, anchor, reference = np.zeros((3, n)), np.zeros((3, n)), np.zeros(n)
         axis[2] = 1.0
-        inertia = np.zeros((10, n))
+        inertia, standing = np.zeros((10, n)), np.zeros((4, n))
         static = _static(units)
         for i, unit in enumerate(units):
             body = model.body(unit.body.name)
@@ -456,12 +458,14 @@ class Numbers:
                 reference[i] = joint.reference
             if unit.last and not static[i]:
                 inertia[:, i] = ten_of(pseudo_inertia(body.mass, body.com, body.inertia))
+            elif unit.last:
+                standing[:, i] = *(body.mass * c for c in body.com), body.mass
         return cls(
             placement, axis, anchor, reference, inertia, model.gravity,
             *_law_numbers(structure, model),
             np.array([[*(getattr(a, f) for f in ACTUATOR), *(a.force_range or UNLIMITED)] for a in model.actuators]).reshape(-1, len(ACTUATOR) + 2).T,
             _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model), _load(structure, model),
-            _frames(structure, placement, axis, anchor),
+            _frames(structure, placement, axis, anchor), standing,
         )  # fmt: skip
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibody.mechanics import assembly, channels, imu
+from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import body as body_element, law
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.point import Point
 from calibody.mechanics.structure import LAW, Numbers, Structure
-from calibody.mechanics.sums import Sums, composite
 from calibody.model import Model
 from calibody.spatial import algebra as al
 
@@ -112,7 +111,7 @@ class Motion:
     def _joint(self, name: str, quantity: str) -> np.ndarray:
         scalars, ball = self._indices(name)
         if quantity.startswith("reaction."):
-            return self._reactions[name][quantity.removeprefix("reaction.")]
+            return self._transmitted(f"joint.{name}.{quantity}")
         if quantity == "rate":
             parts = [self._rates[scalars]] + ([self._ball_rates(ball)] if ball is not None else [])
             return _scalar_or_vector(np.concatenate(parts))
@@ -145,6 +144,8 @@ class Motion:
         site = self.model.tables["site"][name]
         if quantity == "position":
             return self._point_on(site.body, site.position)
+        if quantity in ("force", "torque"):
+            return self._transmitted(f"site.{name}.{quantity}")
         link = self.structure.body_link[site.body]
         H = self.frames.H[:, :, link]
         if quantity == "angular_rate":
@@ -152,8 +153,7 @@ class Motion:
             turning = imu.sensor_axes(H, site)[..., 0].T @ (self.frames.T[:3, dofs, 0] @ self.start_rate[dofs])
             return np.concatenate([turning[:, None], 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1).T
         felt = imu.specific_force(H, site, self.numbers.gravity, self.h)
-        start = 2.0 * felt[:, :1] - felt[:, 1:2] if felt.shape[1] > 1 else felt[:, :1]  # a node has no neighbour before the first: a straight line
-        return np.concatenate([start, felt], axis=1).T
+        return self._started(felt).T
 
     def _point_on(self, body: str, position: tuple[float, float, float]) -> np.ndarray:
         H = al.unpack_pose(self._H[:, :, self.structure.body_link[body]])
@@ -191,30 +191,20 @@ class Motion:
     # -- reactions ---------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _reactions(self) -> dict[str, dict[str, np.ndarray]]:
-        """Balance of everything below each joint: what its bodies need beyond springs, gravity and loops comes through the joint.
+    def _through(self) -> np.ndarray:
+        """(6, n + 1, nodes): what goes through the cuts above all links (`transmitted.py`)."""
+        return self._started(transmitted.through(self.structure, self.numbers, self.multipliers, self.frames, self.h))
 
-        `W_k/h` at the inner nodes; the start, which has one neighbour only, is extrapolated from the two nodes after it.
-        """
-        s, plan, f = self.structure, plan_of(self.structure), self.frames
-        loops = np.array([owner.startswith("loop.") for owner in s.row_owners], dtype=bool)
-        point = replace(self.point, multipliers=np.where(loops[:, None], self.multipliers, 0.0))
-        sums = Sums(plan, self.q.shape[1] - 2, False)
-        out = Evaluation(np.zeros((s.nv, self.q.shape[1] - 2)), np.zeros((s.nc, self.q.shape[1])), *plan.pairs)
-        assembly.bodies(plan, self.numbers, point, f, sums)
-        assembly.forces(plan, self.numbers, point, f, sums)
-        assembly.constraints(plan, self.numbers, point, f, sums, out)
-        composite(s.tree_parent, sums.wrench)
-        inner = sums.wrench / self.h
-        first = 2.0 * inner[..., :1] - inner[..., 1:2] if inner.shape[2] > 1 else inner[..., :1]
-        wrench = np.concatenate([first, inner], axis=2)
-        result = {}
-        for i, unit in enumerate(s.tree_units):
-            if unit.joint is not None:
-                force = wrench[3:, i].T
-                anchor = np.stack(al.point(al.unpack_pose(self._H[:, :, i]), tuple(self.numbers.anchor[:, i]))).T  # type: ignore[arg-type]
-                result[unit.joint.name] = {"force": force, "torque": wrench[:3, i].T - np.cross(anchor, force)}
-        return result
+    def _transmitted(self, path: str) -> np.ndarray:
+        """What goes through the cut above a link, as a channel has it."""
+        channel = channels.resolve(self.model, path)
+        link = transmitted.cut_of(self.structure, self.model, channel)
+        return transmitted.readings(self.structure, self.model, self.numbers, channel, self._H[:, :, link], self._through[:, link]).T
+
+    @staticmethod
+    def _started(inner: np.ndarray) -> np.ndarray:
+        """With the first node, which has no neighbour before it: a straight line."""
+        return np.concatenate([2.0 * inner[..., :1] - inner[..., 1:2] if inner.shape[-1] > 1 else inner[..., :1], inner], axis=-1)
 
     # -- energy ------------------------------------------------------------------------------------------------------------------
 
