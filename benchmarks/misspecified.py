@@ -72,8 +72,8 @@ class Machine:
     inertia: tuple[float, ...]
     damping: tuple[float, ...]
     length: float = 0.4
-    strength: float = 1.0
-    """Of the drive: so large that the first link swings by more than a radian. In small swings a spring that is at rest where the link hangs cannot be told from its weight."""
+    strength: float = 1.5
+    """Of the drive: so large that the first link swings by more than a right angle. In small swings a spring that is at rest where the link hangs cannot be told from its weight."""
 
     def accelerations(self, q: np.ndarray, v: np.ndarray, torque: np.ndarray, tilt: float) -> np.ndarray:
         """Angles against the vertical for the first link, against the first link for the second."""

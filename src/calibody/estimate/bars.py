@@ -5,7 +5,7 @@ is therefore that of the Hessian of L over parameters and noise sizes, from diff
 the parameters, that), noise sizes eliminated.
 
 **Correlation.** The score of node k, `s_k`, adds up `T_i F_i` of the residuals near it (of a noise size `-F_i^2`); all scores together are minus the slope of the volume, which is shared out evenly. Node k moves the
-estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.long_run`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
+estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.spread_of`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
 channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first. The largest of the three bars is taken.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
 from calibody.estimate.marginal import FEW
-from calibody.estimate.scores import long_run, nodes_of_rows
+from calibody.estimate.scores import nodes_of_rows, spread_of
 from calibody.estimate.slow import Slow, slow_forces
 from calibody.solve.threads import one_thread
 
@@ -52,7 +52,8 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
         known = np.flatnonzero(free[:p])
         inverse[np.ix_(known, known)] = np.linalg.pinv(np.asarray(here.taken.information)[np.ix_(known, known)], hermitian=True)
     moves = -_scores(function, here) @ inverse
-    curved, scattered = np.diag(inverse)[:p], np.array([long_run(moves[:, k]) for k in range(p)])
+    fitted = p + 2 * sum(run.structure.nv for run in spot.problem.runs)
+    curved, scattered = np.diag(inverse)[:p], np.array([spread_of(moves[:, k], fitted) for k in range(p)])
     ratio = np.sqrt(np.maximum(curved, scattered) / np.maximum(curved, 1e-300))
     return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]))
 

@@ -1,4 +1,4 @@
-"""The tail of the chi-square distribution, for whole degrees of freedom: a finite sum (Abramowitz and Stegun 26.4.4, 26.4.5).
+"""Tails of distributions without scipy's. Of chi-square, for whole degrees of freedom: a finite sum (Abramowitz and Stegun 26.4.4, 26.4.5).
 
     Q = exp(-x/2) sum (x/2)^s/gamma(s + 1)      s = 0, 1, ... dof/2 - 1 (even),   s = 1/2, 3/2, ... dof/2 - 1 and erfc(sqrt(x/2)) beside it (odd)
 
@@ -20,3 +20,10 @@ def exceeded(dof: int, x: float) -> float:
         s = k + 0.5 * odd
         total += exp(s * log(half) - half - lgamma(s + 1.0))
     return min(total, 1.0)
+
+
+def student(t: float, dof: float) -> float:
+    """The probability that Student's variable exceeds t on either side; scipy is asked, for few t are worth it."""
+    from scipy.special import stdtr
+
+    return 2.0 * float(stdtr(dof, -abs(t)))

@@ -16,6 +16,7 @@ from math import sqrt
 import numpy as np
 
 from calibody.estimate import observe
+from calibody.estimate.chi_square import student
 from calibody.estimate.problem import Problem
 from calibody.estimate.scores import Scores
 from calibody.recording.counting import step_of
@@ -46,11 +47,7 @@ class Memory:
     @property
     def probability(self) -> float:
         """Of such a score where nothing is missing; its scatter is known from so many draws (Student)."""
-        if abs(self.score) < 2.0:
-            return 1.0
-        from scipy.special import stdtr  # takes as long to import as a small fit, and few scores are worth it
-
-        return 2.0 * float(stdtr(self.draws - 1, -abs(self.score)))
+        return 1.0 if abs(self.score) < 2.0 else student(self.score, self.draws - 1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ With process noise the missing term has been taken for force noise, whose size i
 therefore twice the gain of the logarithmic likelihood, the forces' size found anew (`_unmixed`); for n of them it is that over 1 + 1.5/n which is chi-square (Bartlett's correction).
 
 var(s) = i for white residuals of the stated size. Real ones are neither: `long_run` estimates it from the sums `u_k` of `t_i e_i` over the residuals near node k
-(e the residuals after the one-step estimate: what the number explains does not count as scatter). The larger of both is used. Smoothed residuals of
+(e the residuals after the one-step estimate: what the number explains does not count as scatter). The larger of both is used; found from few independent stretches of a run it is itself
+uncertain, and probabilities are Student's. Smoothed residuals of
 channels and of process noise are correlated with one another; their sums per node are not, which is why they are summed first.
 """
 
@@ -17,18 +18,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
+from calibody.estimate.chi_square import exceeded, student
 from calibody.estimate.layout import PROCESS
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
-from calibody.estimate.uncertainty import autocorrelation, flat_top
+from calibody.estimate.uncertainty import autocorrelation, few, flat_top
 from calibody.solve.arrow import own_parameters
 from calibody.solve.condensed import Runs, Step
 
 FEW, LEAST = 3.0, 0.05
 """Effective forces from which their size is known at all, and the least share of their squares that is taken to be left: a suspect is not credited with a force that vanishes."""
+UNREMARKABLE = 6.0
+"""chi2 below which nothing is named however it is distributed."""
 NOTHING_NEW = 1e-6
 """Share of its information that a number must keep beside the estimated ones to count as something else."""
 
@@ -43,15 +48,28 @@ def nodes_of_rows(run: Run) -> np.ndarray:
 def long_run(u: np.ndarray) -> float:
     """Variance of the sum of a stationary series: all its autocovariances under a flat-top window, or under Bartlett's of three times its width if that
     is larger (the flat top can come out too small, even negative, where correlations are slow)."""
+    return _scatter(u)[0]
+
+
+def spread_of(u: np.ndarray, fitted: float) -> float:
+    """The same for an error bar, where `fitted` numbers were found from what u is made of: it is smaller by that than it would be (m independent values, `m/(m - fitted)`), and known with few
+    degrees of freedom, for which Student's quantile is in it."""
+    variance, freedom = _scatter(u)
+    independent = float(u @ u) * len(u) / variance if variance > 0.0 else 1.0
+    return variance * independent / max(independent - fitted, 0.5 * independent) * few(freedom) ** 2
+
+
+def _scatter(u: np.ndarray) -> tuple[float, float]:
+    """The same, and how many degrees of freedom it is known with: 3 n/(2 w) under Bartlett's window of width w."""
     n = len(u)
     r = n * autocorrelation(u)
     if r[0] <= 0.0:
-        return 0.0
+        return 0.0, float(n)
     weighted = flat_top(r)
     end = int(np.flatnonzero(weighted).max(initial=0)) // 2 + 1
     width = min(3 * end, n - 1)
     bartlett = r[: width + 1] * (1.0 - np.arange(width + 1) / (width + 1))
-    return float(max(r[0] + 2.0 * weighted[1:].sum(), r[0] + 2.0 * bartlett[1:].sum()))
+    return float(max(r[0] + 2.0 * weighted[1:].sum(), r[0] + 2.0 * bartlett[1:].sum())), 1.5 * n / width
 
 
 @dataclass(frozen=True)
@@ -65,8 +83,15 @@ class Pull:
     """Twice that of the logarithmic likelihood, if the residuals are white and of their size: what suspects are compared by."""
     chi2: float
     """The same by the scatter that the residuals show: how certain it is."""
+    freedom: float
+    """Degrees of freedom that this scatter is known with; infinite where it is as stated."""
     shift: np.ndarray
     """How the parameters would move with it."""
+
+    @property
+    def probability(self) -> float:
+        """Of such a chi2 by chance: where the scatter had to be found from the residuals, by Student's distribution."""
+        return exceeded(1, self.chi2) if self.chi2 < UNREMARKABLE or np.isinf(self.freedom) else student(sqrt(self.chi2), self.freedom)
 
 
 class Scores:
@@ -107,9 +132,10 @@ class Scores:
             b[x.own] = x.taken_up[:, len(self.common) + c] - x.taken_up[:, : len(self.common)] @ b[self.common]
         s = float(t @ self.F) + float(slope[self.asked[c]] - slope @ b)
         u = np.bincount(self.nodes[self.nodes >= 0], (t * (self.F - t * (s / i)))[self.nodes >= 0])
-        variance = max(i, long_run(u - u.mean()))
+        shown, freedom = _scatter(u - u.mean())
+        variance = max(i, shown)
         gain = s**2 / i + self._unmixed(self.F - t * (s / i))
-        return Pull(-s / i, float(np.sqrt(variance)) / i, gain, gain * (i / variance), b * (s / i))
+        return Pull(-s / i, float(np.sqrt(variance)) / i, gain, gain * (i / variance), freedom if shown > i else np.inf, b * (s / i))
 
     def _unmixed(self, after: np.ndarray) -> float:
         """What the likelihood gains besides because unmodelled forces are then smaller: n of them in effect, their squares Q afterwards, `2 dlogL = Q - n - n log(Q/n)`."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import marginal
-from calibody.estimate.chi_square import exceeded
 from calibody.estimate.innovations import MEMORIES, counts, memories, rows_of
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
@@ -73,7 +72,7 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     pulls = scores.pulls()
     count = sum(p is not None for p in pulls) + len(MEMORIES) * len(rows_of(problem, scores))
     if any(len(run.disturbed) for run in problem.runs):  # the volume of the likelihood pulls too: looked at where it can decide
-        close = [len(theta) + k for k, p in enumerate(pulls) if p is not None and count * exceeded(1, p.chi2) < SCREEN]
+        close = [len(theta) + k for k, p in enumerate(pulls) if p is not None and count * p.probability < SCREEN]
         slope = marginal.slope(wide, x, at, taken, close)
         slope[: len(theta)] = problem.slope
         exact = scores.pulls(slope)
@@ -82,7 +81,7 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     for k, (a, pull) in enumerate(zip(asked, pulls, strict=True)):
         if pull is None or not a.lower <= a.held + pull.change <= a.upper:  # physics has no place for it there
             continue
-        probability = min(1.0, count * exceeded(1, pull.chi2))
+        probability = min(1.0, count * pull.probability)
         if probability < LACKING and (a.path not in found or pull.gain > found[a.path][1].gain):
             shifts = _shifts(known, pull.shift[: len(theta)])
             found[a.path] = k, Suspect(a.path, a.words, a.held, a.held + pull.change, pull.sd, a.unit, pull.chi2, pull.gain, probability, shifts, (), a.remedy)

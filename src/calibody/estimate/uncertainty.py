@@ -5,7 +5,7 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 
 - **larger residuals** than stated: times chi2/dof;
 - **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
-  estimated with a flat-top lag window [politis1995] whose width is found from the data; its spectrum is kept positive;
+  estimated with a flat-top lag window [politis1995] whose width is found from the data; its spectrum is kept positive; larger by what was fitted, and by Student's quantile (`_scatter`);
 - **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than their covariance (as the two corrections above have it); the larger of the factor chi2/dof between runs and of the
   scatter of single runs, `R^2/(R - 1) I^-1 (sum g_r g_r') I^-1`. What runs disagree by is an error of the model, and more runs of the same
   kind do not average that out: the error bar does not shrink with their number.
@@ -237,7 +237,8 @@ def _middles(problem: Problem, lin: Runs, T: Sequence[np.ndarray], white: dict[t
         middle = np.zeros((T[r].shape[1],) * 2)
         for channel, rows in _rows(run):
             likely = 1.0 if channel is None else white[r, channel]
-            middle += _scatter(T[r][rows], part.F[rows], likely < NOT_WHITE, given and channel is not None)
+            fitted = (T[r].shape[1] + 2 * run.structure.nv) * (rows.stop - rows.start) / max(run.samples, 1)
+            middle += _scatter(T[r][rows], part.F[rows], likely < NOT_WHITE, given and channel is not None, fitted)
         out.append(middle)
     return out
 
@@ -250,17 +251,32 @@ def _sandwich(lin: Runs, middles: Sequence[np.ndarray], inverse: np.ndarray) -> 
     return inverse @ middle @ inverse
 
 
-def _scatter(t: np.ndarray, e: np.ndarray, correlated: bool, given: bool) -> np.ndarray:
-    """`t' Sigma t` of one channel with the residuals e."""
+def _scatter(t: np.ndarray, e: np.ndarray, correlated: bool, given: bool, fitted: float) -> np.ndarray:
+    """`t' Sigma t` of one channel with the residuals e, for which `fitted` numbers were found.
+
+    Correlated noise has few independent samples m: residuals are smaller than the noise by m/(m - fitted) (in squares) as white ones are by n/(n - fitted), and what they scatter by is known
+    with `n/sum w^2` degrees of freedom, w the weights of all lags under the window (both signs): so that 1.96 bars are a 95 % interval all the same, Student's quantile is in them.
+    """
     if not correlated:
         return (max(1.0, float(np.mean(e**2))) if given else 1.0) * (t.T @ t)
     n = len(e)
-    covariance = flat_top(autocorrelation(e))
+    r = autocorrelation(e)
+    covariance = flat_top(r)
+    window = np.divide(covariance, r, out=np.zeros(n), where=r != 0.0)
+    independent = n * r[0] / max(r[0] + 2.0 * float(covariance[1:].sum()), r[0])
+    larger = independent / max(independent - fitted, 0.5 * independent) * few(n / float(2.0 * (window**2).sum() - 1.0)) ** 2
     spectrum = np.maximum(np.fft.rfft(np.concatenate([covariance, [0.0], covariance[:0:-1]])).real, 0.0)
     waves = np.fft.rfft(t, 2 * n, axis=0)
     weight = np.full(n + 1, 2.0)
     weight[[0, -1]] = 1.0
-    return ((waves.conj() * (weight * spectrum)[:, None]).T @ waves).real / (2 * n)
+    return larger * ((waves.conj() * (weight * spectrum)[:, None]).T @ waves).real / (2 * n)
+
+
+def few(freedom: float) -> float:
+    """Student's 95 % quantile over the normal one: by how much an error bar has to be larger whose size is known with so many degrees of freedom."""
+    from scipy.special import ndtri, stdtrit  # takes as long to import as a small fit, and few need it
+
+    return float(stdtrit(max(freedom, 1.0), 0.975) / ndtri(0.975))
 
 
 def _scores(problem: Problem, lin: Runs, T: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -301,14 +317,12 @@ def _between(
 def _scattered(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
     """Inflated by the scatter of the runs. From R runs that has R - 1 degrees of freedom: so that twice the error bar is a 95 % interval all the same, it is larger by
     Student's quantile over the normal one (6.5 for two runs, 2.2 for three, 1.05 for 26)."""
-    from scipy.special import ndtri, stdtrit  # takes as long to import as a small fit, and few need it
-
     R = len(problem.runs)
     clustered = np.zeros(lin.parameters)
     for g, columns in zip(_scores(problem, lin, T), lin.columns, strict=True):
         clustered += R * R / (R - 1) * (inverse[:, columns] @ g) ** 2
-    factor, few = max(1.0, agreement.chi2 / agreement.dof), float(stdtrit(R - 1, 0.975) / ndtri(0.975))
-    wanted = np.maximum(few**2 * clustered, factor * np.diag(covariance))
+    factor = max(1.0, agreement.chi2 / agreement.dof)
+    wanted = np.maximum(few(R - 1) ** 2 * clustered, factor * np.diag(covariance))
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     ratio = np.sqrt(wanted) / size
     return covariance * ratio[:, None] * ratio[None, :]
