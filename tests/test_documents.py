@@ -174,6 +174,7 @@ GIVEN = (
     "StepDerivatives",
     "Result",
     "Prediction",
+    "Validation",
     "CrossValidation",
     "Saved",
     "CalibodyError",

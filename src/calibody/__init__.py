@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calibody.estimate.sweep import sweep as sweep
     from calibody.estimate.transcription import Transcription as Transcription
     from calibody.estimate.unknowns import Unknown as Unknown
+    from calibody.estimate.validation import Validation as Validation
     from calibody.experiment.saved import Saved as Saved, open as open
     from calibody.formats import load as load
     from calibody.mechanics.dynamics import forward_dynamics as forward_dynamics, inverse_dynamics as inverse_dynamics
@@ -70,6 +71,7 @@ _LATER = {
     "cross_validate": "calibody.estimate.crossvalidate",
     "CrossValidation": "calibody.estimate.crossvalidate",
     "Prediction": "calibody.estimate.predict",
+    "Validation": "calibody.estimate.validation",
     "sweep": "calibody.estimate.sweep",
     "Unknown": "calibody.estimate.unknowns",
     "Result": "calibody.estimate.result",
@@ -80,6 +82,7 @@ _LATER = {
 }
 
 upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
+upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
 upward.register("Saved.report", lambda saved: _later("calibody.report", "write")(saved.folder))
 

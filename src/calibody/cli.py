@@ -93,6 +93,13 @@ def fit(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; without it, NAME-fit beside NAME.toml.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the best point in the folder, after Ctrl-C or a crash.")] = False,
     extend: Annotated[bool, typer.Option("--extend", help="Add what the model lacks to the unknowns, as far as further fits confirm it.")] = False,
+    validate: Annotated[
+        bool | None,
+        typer.Option(
+            "--validate/--no-validate",
+            help="Fit again without each run (or without the second half of a single one) and predict it; left out: where that is quick.",
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -103,7 +110,7 @@ def fit(
         report.html       open this first: what is determined, how well it fits, a replay
         MODEL             the calibrated model, in the format of the original file
         result.json       parameters, error bars, what could not be determined
-        *.parquet         measured, fitted and predicted channels; motion; forces
+        *.parquet         measured, fitted and predicted channels; motion; forces; what was left out and predicted
     While the fit runs, the folder holds the best point so far: Ctrl-C loses nothing, --resume goes on.
 
     \b
@@ -119,9 +126,14 @@ def fit(
     experiment = load(file)
     folder = out if out is not None else file.with_name(f"{file.stem}-fit")
     command = shlex.join(
-        ["calibody", "fit", str(file), *(["--out", str(out)] if out else []), *(["--resume"] if resume else []), *(["--extend"] if extend else [])]
+        [
+            *("calibody", "fit", str(file), *(["--out", str(out)] if out else [])),
+            *(["--resume"] if resume else []),
+            *(["--extend"] if extend else []),
+            *([] if validate is None else ["--validate" if validate else "--no-validate"]),
+        ]
     )
-    found = _fitted(experiment, folder, file, show=not (as_json or quiet), resume=resume, extend=extend, command=command, began=BEGAN)
+    found = _fitted(experiment, folder, file, show=not (as_json or quiet), resume=resume, extend=extend, validate=validate, command=command, began=BEGAN)
     _show_fit(found, as_json, quiet)
 
 

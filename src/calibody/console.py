@@ -126,6 +126,8 @@ def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None
         say(f"  {d.expression} = {d.value:.6g} +- {d.sd:.2g}")
     for channel, fit in found.document["fit"].items():
         say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.2f} of its noise")
+    for run, r in ((found.document.get("validation") or {}).get("runs") or {}).items():
+        say(f"{run}: predicted without it to {r['rms_over_sd']:.3g} times the noise, {100 * r['inside']:.0f} % of the samples inside the 95 % band")
     for line in forces_described(found):
         say(line)
     for note in found.notes:

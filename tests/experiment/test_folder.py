@@ -20,7 +20,17 @@ from calibody.solve.gauss_newton import Iteration
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
-FILES = {"result.json", "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet", "scene.json", "swing.xml", "experiment.toml"}
+FILES = {
+    "result.json",
+    "channels.parquet",
+    "states.parquet",
+    "forces.parquet",
+    "bars.parquet",
+    "validation.parquet",
+    "scene.json",
+    "swing.xml",
+    "experiment.toml",
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +58,7 @@ def test_open_gives_back_what_was_found(fitted: tuple[cb.Result, Path]) -> None:
     assert str(saved) == str(result) and saved.finished and saved.converged
     assert saved.parameters == result.parameters
     np.testing.assert_allclose(saved.correlation, result.correlation, atol=1e-12)
+    assert saved.validation is not None and str(saved.validation) == str(result.validate()) and saved.validation.halves
     assert saved.fit[0].whiteness == result.fit[0].whiteness
     np.testing.assert_array_equal(saved.fit[0].fitted, result.fit[0].fitted)
     for path, value in TRUTH.items():

@@ -94,6 +94,16 @@ def test_a_fit_that_lacks_something_exits_with_1(run: Command, tmp_path: Path) -
     assert "error: Not calibrated yet: something is missing that moves estimates by more than their error bars." in err
 
 
+def test_validation_is_asked_for_or_not(run: Command, tmp_path: Path) -> None:
+    code, out, _ = run("fit", write(tmp_path), "--no-validate")
+    assert code == 0 and "predicted without it" not in out and cb.open(tmp_path / "swing-fit").validation is None
+    code, out, _ = run("fit", tmp_path / "swing.toml", "--validate")
+    assert code == 0 and "swing: predicted without it to " in out
+    assert cb.open(tmp_path / "swing-fit").document["command"].endswith("--validate")
+    code, _, err = run("fit", write(tmp_path, EXPERIMENT.replace("h = 0.01", 'name = "shadow"')), "--validate")
+    assert code == 2 and 'Validation needs method = "transcription"' in err
+
+
 def test_extend_adds_what_the_model_lacks(run: Command, tmp_path: Path) -> None:
     """The model's damping is wrong and held: it is named, added, and stands in the folder's own experiment."""
     text = EXPERIMENT.replace('[[estimate]]\nparameter = "joint.hinge.damping"\nlower = 0.0\nupper = 1.0\n', "")

@@ -17,6 +17,7 @@ from report.browser import Browser
 
 import calibody as cb
 from calibody import experiment
+from calibody.estimate.validation import Unseen, Validation
 from calibody.experiment import folder as run_folder
 from calibody.experiment.saved import Saved
 from calibody.report import figures, numbers, write
@@ -48,6 +49,7 @@ def test_the_verdict_on_a_good_fit(folder: Path) -> None:
     assert found.level == GOOD and found.headline == "Calibrated: all 2 parameters determined, and nothing speaks against the model."
     assert [i.question for i in found.items] == [
         "Did it converge?", "What do the data determine?", "Do the residuals look like noise?", "How far off is a free prediction?",
+        "Does it predict what it has not seen?",
     ]  # fmt: skip
 
 
@@ -111,6 +113,17 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert any(i.sentence.startswith("No (chi² between them 90 for 2 degrees of freedom)") for i in split.items)
     far = {"swing": {"incomplete": None, "channels": {"joint.hinge.angle": {"rms": 1.0, "rms_of_signal": 1.0}}}}
     assert any(i.level == MIND and "up to 100 % of the motion" in i.sentence for i in verdict(changed(folder, predictions=far)).items)
+    assert "validation" not in json.dumps([i.question for i in verdict(changed(folder, validation=None)).items])
+
+    def unseen(off: float, **failed: str) -> Any:
+        run = {"rms_over_sd": 1.5, "rms_over_band": off, "inside": 0.4, "seconds": 1.5, "channels": {}}
+        given = {"halves": False, "inside": 0.7, "runs": {"a": run, "b": {**run, "rms_over_band": 1.0}}, "failed": failed}
+        return next(i for i in verdict(changed(folder, validation=given)).items if i.question == "Does it predict what it has not seen?")
+
+    assert unseen(1.2).level == GOOD and "predicted to 1.5 times the noise at worst, 70 % of the samples inside the 95 % band" in unseen(1.2).sentence
+    assert unseen(1.2, c="it is too short.").level == MIND and any("too short" in line for line in unseen(1.2, c="it is too short.").details)
+    assert unseen(4.0).level == MIND and "4 times what the error bars allow (run a)" in unseen(4.0).sentence
+    assert unseen(20.0).level == BAD
     outlier = [{"run": "swing", "channel": "joint.hinge.angle", "time": 1.5, "deviation": -8.0}]
     assert any("1 sample is more than six standard deviations off" in i.sentence for i in verdict(changed(folder, outliers=outlier)).items)
 
@@ -173,8 +186,11 @@ def test_a_minute_at_a_kilohertz_stays_small(folder: Path) -> None:
         "runs": [{"name": "swing", "time": np.linspace(0, 60, 1800).tolist(), "fitted": poses, "measured": poses, "predicted": poses, "markers": {}}],
     }
     fit = next(iter(cb.open(folder).document["fit"].values()))
-    saved = changed(folder, fit={c: fit for c in names})
-    vars(saved).update(channels=channels, forces=forces, scene=scene)
+    run = {"rms_over_sd": 1.0, "rms_over_band": 1.0, "inside": 0.95, "seconds": 30.0, "channels": {}}
+    saved = changed(folder, fit={c: fit for c in names}, validation={"halves": True, "inside": 0.95, "runs": {"swing": run}, "failed": {}})
+    half = x[n // 2 :]
+    unseen = tuple(Unseen("swing", c, t[n // 2 :], half, half, 1.0 + 0.0 * half, 1.0 + 0.0 * half, half < 9.0) for c in names)
+    vars(saved).update(channels=channels, forces=forces, scene=scene, validation=Validation(True, unseen, {}))
     from calibody.report.page import page
 
     assert len(page(saved)) < 8_000_000
@@ -220,12 +236,22 @@ def browser(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_it_loads_offline_without_complaints(browser: Browser, tmp_path: Path) -> None:
     sections = browser.run("[...document.querySelectorAll('section')].map(s => s.id)")
-    assert sections == ["verdict", "parameters", "replay", "series", "residuals", "forces", "convergence", "origin"]
+    assert sections == ["verdict", "parameters", "replay", "series", "residuals", "validation", "forces", "convergence", "origin"]
     assert browser.run("document.querySelectorAll('.plot .main-svg').length") > 6
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     pictures = {s: browser.screenshot(tmp_path / f"{s}.png", f"#{s}") for s in sections}
     assert all(len(p) > 3000 for p in pictures.values())
     assert browser.problems == []
+
+
+def test_what_was_left_out_is_drawn_with_its_band(browser: Browser, folder: Path) -> None:
+    upper, lower, predicted = browser.run(
+        "['95 % band', '95 % band', 'predicted without it'].map((name, k) => Array.from(document.getElementById('validation-plot').data.filter(t => t.name === name)[k % 2].y))"
+    )
+    found = cb.open(folder).validation
+    assert found is not None and len(predicted) == len(found.channels[0].times)
+    np.testing.assert_allclose(np.array(upper) - predicted, 1.96 * found.channels[0].band, rtol=1e-3)
+    np.testing.assert_allclose(np.array(predicted) - lower, 1.96 * found.channels[0].band, rtol=1e-3)
 
 
 def test_forces_have_error_bars(browser: Browser) -> None:

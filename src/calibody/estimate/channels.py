@@ -116,7 +116,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     for k, p in enumerate(e.columns):
         by_theta[..., k] = _by_parameter(result, run, windows, int(p))
     covariance = found.covariance_theta[np.ix_(e.columns, e.columns)]
-    variance, lost = (np.empty((by_theta.shape[0], len(nodes))) for _ in range(2))
+    variance, hidden = (np.empty((by_theta.shape[0], len(nodes))) for _ in range(2))
     for k, (rows, g) in enumerate(zip(_local(r, nodes), by_states, strict=True)):
         basis = g.T if len(g) < len(rows) else np.eye(len(rows))
         sides = np.zeros((len(e.factor.scale), basis.shape[1]))
@@ -125,9 +125,9 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
         spread = solved if len(g) < len(rows) else solved @ g.T
         along = by_theta[:, k] + g @ e.response[rows]
         variance[:, k] = found.factor * np.einsum("ci,ic->c", g, spread) + np.einsum("ci,ij,cj->c", along, covariance, along)
-        lost[:, k] = (_in_scales(found, along, e.columns) ** 2).sum(1)
+        hidden[:, k] = lost(found, along, e.columns)
     variance = np.maximum(variance, 0.0)  # of what is known exactly, a known start, it is rounding of either sign
-    return np.where(lost > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance))
+    return np.where(hidden > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance))
 
 
 def instants(result: Result, run: int) -> np.ndarray:
@@ -138,15 +138,15 @@ def instants(result: Result, run: int) -> np.ndarray:
     return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
 
 
-def _in_scales(found: Uncertainty, along: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """(channels, unresolved directions): the change of the channels, given along some parameters, when each of these moves by its own scale."""
+def lost(found: Uncertainty, along: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """(channels,): square of the change of the channels, given along some parameters, in the directions that the data leave open, each parameter moved by its own scale."""
     shown, analysis = found.reported, found.analysis
     if not analysis.weak.shape[1]:
-        return np.zeros((len(along), 0))
+        return np.zeros(len(along))
     whole = np.zeros((len(along), len(shown.scale)))
     whole[:, columns] = along
     per_scale = np.linalg.solve(shown.by_theta.T, whole.T).T * shown.scale
-    return per_scale[:, analysis.free] @ analysis.weak
+    return ((per_scale[:, analysis.free] @ analysis.weak) ** 2).sum(axis=1)
 
 
 def _local(run: Run, nodes: np.ndarray) -> list[np.ndarray]:

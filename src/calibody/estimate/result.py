@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibody.estimate.predict import Prediction
     from calibody.estimate.uncertainty import Uncertainty
     from calibody.estimate.unknowns import Entry
+    from calibody.estimate.validation import Validation
     from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
@@ -279,6 +280,13 @@ class Result:
         from calibody.estimate.predict import predict
 
         return predict(self, recording, window)
+
+    def validate(self) -> Validation:
+        """Predict what was left out: every run from a fit of the others, of a single run the second half from the first; with bands, and how many samples they hold.
+
+        Takes a few iterations for each run; `Validation` has what was found by run and channel, and prints as a table. By transcription only.
+        """
+        return upward.carry_out("Result.validate", self)
 
     def report(self, folder: str | Path) -> Path:
         """Write a run folder with all results, tables and `report.html`; gives the path of the report."""

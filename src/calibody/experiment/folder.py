@@ -4,6 +4,7 @@
     channels.parquet  run, channel, time, measured, fitted, predicted, residual, weight (and relative_sd, where samples have one each): one row per sample
     states.parquet    run, time, coordinates and rates of all joints: one row per node
     forces.parquet    run, time, forces of drives and loops, reactions of all joints
+    validation.parquet  run, channel, time, measured, predicted, noise, band, foreseen: samples that were left out of a fit and predicted by it (band: sd of their difference; foreseen: judged)
     bars.parquet      run, channel, time, value, sd: error bars of states and forces at some instants (empty sd: not determined)
     scene.json        what the replay draws
     MODEL             the calibrated model in its own format
@@ -40,12 +41,13 @@ if TYPE_CHECKING:
     from calibody.estimate.predict import Prediction
     from calibody.estimate.result import ChannelFit, Estimate, Result
     from calibody.estimate.unknowns import Entry
+    from calibody.estimate.validation import Validation
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
 
 SCHEMA = "calibody-result-1"
 RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", "experiment.toml"
-CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
+CHANNELS, STATES, FORCES, BARS, VALIDATION = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet", "validation.parquet"
 MOST_CORRELATED = 300
 """Parameters up to which `result.json` has the correlations of all of them (a megabyte)."""
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
@@ -58,15 +60,18 @@ def write(
     command: str | None = None,
     seconds: Mapping[str, float] | None = None,
     truth: Mapping[str, float] | None = None,
+    validate: bool | None = None,
 ) -> Path:
-    """Write the folder of a finished fit. `seconds` adds to those of the result; `truth` is what a demo knows."""
+    """Write the folder of a finished fit. `seconds` adds to those of the result; `truth` is what a demo knows; `validate`: whether runs are left out and predicted (None: where that takes some seconds at most)."""
     folder = Path(folder)
     refuse_overwriting(folder, result.model, experiment)
     predictions, notes = _predictions(result)
+    validation = _validation(result, validate)
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
     atomic.write_parquet(folder / FORCES, _nodes(result, _is_force))
     atomic.write_parquet(folder / BARS, _bars(result))
+    atomic.write_parquet(folder / VALIDATION, _unseen(validation))
     atomic.write_json(folder / SCENE, scene(result, predictions))
     model, model_notes = _model(result, folder)
     if experiment is not None:
@@ -74,6 +79,7 @@ def write(
     document = _document(result, predictions, command, {**result.seconds, **(seconds or {})})
     document["model"] = {"name": result.model.name, "file": model}
     document["experiment"] = None if experiment is None else experiment.source
+    document["validation"] = None if validation is None else _validated(validation)
     document["notes"] += [*notes, *model_notes]
     document["truth"] = None if truth is None else dict(truth)
     atomic.write_json(folder / RESULT, document)
@@ -85,7 +91,7 @@ def refuse_overwriting(folder: Path, model: Model, experiment: Experiment | None
     given = formats.source_files(model)
     if experiment is not None:
         given += [experiment.folder / experiment.source, *(experiment.folder / file for run in experiment.recordings for file in run.files)]
-    written = [folder / name for name in (RESULT, CHANNELS, STATES, FORCES, BARS, SCENE, REPORT, model_name(model))]
+    written = [folder / name for name in (RESULT, CHANNELS, STATES, FORCES, BARS, VALIDATION, SCENE, REPORT, model_name(model))]
     overwriting.refuse(written, given, "give another folder for the results")
     if (folder / RESULT).exists():
         return  # of an earlier fit
@@ -127,7 +133,7 @@ class Progress:
         }
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
-            "fit": {}, "predictions": {}, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
+            "fit": {}, "predictions": {}, "validation": None, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
             "outliers": [], "lacks": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
@@ -266,6 +272,37 @@ def _predictions(result: Result) -> tuple[dict[str, Prediction], list[str]]:
         except CalibodyError as error:
             notes.append(f'The run "{recording.name}" could not be predicted freely: {error}')
     return out, notes
+
+
+def _validation(result: Result, wanted: bool | None) -> Validation | None:
+    """None where it was not asked for, and, without being asked, where it takes long or there is nothing to validate."""
+    from calibody.estimate.validate import cheap, validate
+
+    if wanted is False or not result.converged or not result.problem.bars:
+        return None
+    return validate(result) if wanted or cheap(result) else None
+
+
+def _validated(found: Validation) -> dict[str, Any]:
+    by_run = {"rms_over_sd": found.runs, "rms_over_band": found.in_bands, "inside": found.inside_by_run, "seconds": found.seconds}
+    runs: dict[str, Any] = {run: {name: _number(values[run]) for name, values in by_run.items()} | {"channels": {}} for run in found.runs}
+    for c in found.channels:
+        numbers = {"rms": c.rms, "rms_over_sd": c.rms_over_sd, "rms_over_band": c.rms_over_band, "inside": c.inside}
+        runs[c.run]["channels"][c.channel] = {**{name: _number(x) for name, x in numbers.items()}, "samples": int(c.foreseen.sum())}
+    return {"halves": found.halves, "inside": _number(found.inside), "runs": runs, "failed": dict(found.failed)}
+
+
+def _unseen(found: Validation | None) -> polars.DataFrame:
+    """One row per sample that was left out; no band where it follows what the data do not determine."""
+    import polars as pl
+
+    numbers = ("time", "measured", "predicted", "noise", "band")
+    frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String} | dict.fromkeys(numbers, pl.Float64) | {"foreseen": pl.Boolean})]
+    for c in () if found is None else found.channels:
+        columns = dict(zip(numbers, (c.times, c.measured, c.predicted, c.noise, c.band), strict=True))
+        frame = pl.DataFrame({"run": [c.run] * len(c.times), "channel": [c.channel] * len(c.times), **columns, "foreseen": c.foreseen})
+        frames.append(frame.with_columns(pl.when(pl.col("band").is_finite()).then(pl.col("band")).alias("band")))
+    return pl.concat(frames)
 
 
 def _channels(result: Result, predictions: Mapping[str, Prediction]) -> polars.DataFrame:

@@ -16,7 +16,8 @@ from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.result import Agreed, ChannelFit, Comparison, Estimate, Mesh, Outlier, SlowForce, Suspect, described
-from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES
+from calibody.estimate.validation import Unseen, Validation
+from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES, VALIDATION
 
 if TYPE_CHECKING:
     import polars
@@ -119,6 +120,20 @@ class Saved:
     @cached_property
     def lacks(self) -> tuple[Suspect, ...]:
         return tuple(Suspect(**s | {"alike": tuple(s["alike"])}) for s in self.document["lacks"])
+
+    @cached_property
+    def validation(self) -> Validation | None:
+        """How runs were predicted that were left out; None if none was."""
+        given = self.document.get("validation")
+        if given is None:
+            return None
+        parts = self._table(VALIDATION).partition_by("run", "channel", as_dict=True, maintain_order=True)
+        numbers = ("time", "measured", "predicted", "noise", "band")
+        unseen = [
+            Unseen(str(run), str(channel), *(rows[name].fill_null(math.inf).to_numpy() for name in numbers), rows["foreseen"].to_numpy())
+            for (run, channel), rows in parts.items()
+        ]
+        return Validation(given["halves"], tuple(unseen), given["failed"])
 
     @property
     def mesh(self) -> Mesh | None:

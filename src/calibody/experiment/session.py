@@ -31,19 +31,23 @@ def fit_into(
     began: float | None = None,
     truth: Mapping[str, float] | None = None,
     extend: bool = False,
+    validate: bool | None = None,
 ) -> Saved:
     """Fit an experiment and write the folder with its report. A fit that is stopped leaves the best point so far, from which `resume` goes on.
     With `extend`, what the model lacks is added to the unknowns, also to those of the experiment in the folder.
 
-    `began` is when the program started (`time.perf_counter`), for the time that imports took.
+    `validate`: whether runs are left out and predicted; None: where that takes some seconds at most. `began` is when the program started (`time.perf_counter`), for the time that imports took.
     """
     began = time.perf_counter() if began is None else began
     with _compile_time() as compiled:
         from calibody.estimate.extend import extended
         from calibody.estimate.fit import fit
+        from calibody.estimate.transcription import Transcription
         from calibody.estimate.unknowns import entries
 
         imported = time.perf_counter()
+        if validate and not isinstance(experiment.method, Transcription):
+            raise CalibodyError(f'Validation needs method = "transcription", not "{experiment.method.name}"; leave --validate out, or use cb.cross_validate.')
         model, recordings = experiment.model(), experiment.runs()
         refuse_overwriting(folder, model, experiment)
         unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
@@ -69,7 +73,7 @@ def fit_into(
             result, experiment = more.result, replace(experiment, unknowns=more.unknowns)
         solved = time.perf_counter()
     seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
-    write(result, folder, experiment, command=command, seconds=seconds, truth=truth)
+    write(result, folder, experiment, command=command, seconds=seconds, truth=truth, validate=validate)
     saved = open_folder(folder)
     saved.report()
     return saved

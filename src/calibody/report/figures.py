@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibody.estimate.validation import COVER, Unseen
+
 if TYPE_CHECKING:
     from calibody.experiment.saved import Saved
 
 SAMPLES = 60_000
-"""Displayed samples of all channels together ..."""
-MOST_SAMPLES, FEWEST_SAMPLES = 6000, 400
+"""Displayed samples of all channels together (of those left out a fourth) ..."""
+MOST_SAMPLES, FEWEST_SAMPLES = 5600, 400
 """... and of one."""
 FORCE_POINTS, MOST_FORCE_POINTS, FEWEST_FORCE_POINTS = 120_000, 1500, 200
 SCENE_NUMBERS = 450_000
@@ -40,6 +42,7 @@ def figures(found: Saved) -> dict[str, Any]:
         "channels": _channels(found, starts),
         "correlation": _correlation(found),
         "convergence": _convergence(found),
+        "validation": _validation(found, starts),
         "forces": _forces(found, starts),
         "scene": _scene(found.scene),
     }
@@ -105,6 +108,29 @@ def _memory(residual: np.ndarray) -> dict[str, Any]:
     spectrum = np.abs(np.fft.rfft(residual, 2 * n)) ** 2
     r = np.fft.irfft(spectrum)[: min(LAGS + 1, n)]
     return {"memory": packed(r[1:] / r[0] if r[0] > 0 else 0.0 * r[1:]), "band": 1.96 / np.sqrt(n)}
+
+
+def _validation(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """By run and channel: what was left out, predicted, and the band; gaps where there is none."""
+    parts = () if found.validation is None else found.validation.channels
+    most = int(np.clip(SAMPLES // (4 * max(1, len(parts))), FEWEST_SAMPLES, MOST_SAMPLES))
+    out = []
+    for c in parts:
+        kept = thinned(c.error, most)
+        columns = {
+            "time": c.times - starts[c.run],
+            "measured": c.measured,
+            "predicted": c.predicted,
+            "band": np.where(np.isfinite(c.band), COVER * c.band, np.nan),
+        }
+        entry: dict[str, Any] = {name: packed(values[kept]) for name, values in columns.items()}
+        out.append(entry | {"run": c.run, "channel": c.channel, "unit": found.document["fit"][c.channel].get("unit", ""), "end": _end(c, starts)})
+    return out
+
+
+def _end(c: Unseen, starts: Mapping[str, float]) -> float | None:
+    """Where judging ends before the run does."""
+    return None if c.foreseen.all() else float(c.times[~c.foreseen][0] - starts[c.run])
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------------------------

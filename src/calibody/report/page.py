@@ -11,7 +11,7 @@ from calibody.experiment import atomic
 from calibody.experiment.folder import EXPERIMENT, REPORT
 from calibody.experiment.saved import Saved, open as open_folder
 from calibody.report.figures import figures
-from calibody.report.numbers import counted, plain
+from calibody.report.numbers import counted, percent, plain
 from calibody.report.parameters import rows
 from calibody.report.verdict import verdict
 
@@ -43,6 +43,7 @@ def page(found: Saved) -> str:
         data=_json(drawn) if drawn else "null",
         drawn=drawn,
         plain=plain,
+        percent=percent,
         experiment=_experiment(found),
         style=_text("style.css"),
         scripts=[_text(name) for name in ("report.js", "replay.js")],

@@ -51,7 +51,7 @@ def _row(name: str, e: Estimate, truth: float | None, converged: bool) -> Row:
         initial=plain(e.initial),
         bounds="" if math.isinf(e.lower) and math.isinf(e.upper) else f"{lower} … {upper}",
         naive="" if e.sd_naive is None or e.sd is None or abs(e.sd_naive / e.sd - 1.0) < 0.01 else plain(e.sd_naive, 2),
-        discretisation="" if e.discretisation_error is None else plain(e.discretisation_error, 2),
+        discretisation="" if e.discretisation_error is None or e.sd is None else plain(e.discretisation_error, 2),
         truth="" if truth is None else plain(truth, 5),
         score="" if truth is None or e.sd is None else f"{(e.value - truth) / e.sd:+.1f}".replace("-", "−"),
         remark=remark,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from calibody.estimate.result import COARSE, FORCE_NOT_WHITE, FORCES_DECIDE
@@ -32,6 +33,8 @@ ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
+UNLIKELY, RIGHT = 0.01, 3.0
+"""Probability with which the worst of all runs left out is this far off although the model is right (errors of a run with one cause, which are the widest spread), and how many times further off is wrong."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def verdict(found: Saved) -> Verdict:
         *_residuals(found),
         *_runs(found),
         *_prediction(found),
+        *_validation(found),
         *_mesh(found),
         *_outliers(found),
     )
@@ -251,6 +255,33 @@ def _prediction(found: Saved) -> Iterator[Item]:
     else:
         sentence = f"{how} up to {percent(worst)} of the motion (rms). In a motion that amplifies small differences this is to be expected; otherwise the model lacks something."
         yield Item(question, MIND, sentence, tuple(details))
+
+
+def _validation(found: Saved) -> Iterator[Item]:
+    given = found.document.get("validation")
+    if not given:
+        return
+    question, runs = "Does it predict what it has not seen?", given["runs"]
+    failed = tuple(f'The run "{run}" could not be predicted: {why}' for run, why in given["failed"].items())
+    if not runs:
+        yield Item(question, MIND, "That could not be judged.", failed)
+        return
+    worst = max(runs, key=lambda run: runs[run]["rms_over_band"] or 0.0)
+    off, noise, inside = runs[worst]["rms_over_band"] or 0.0, max(r["rms_over_sd"] or 0.0 for r in runs.values()), percent(given["inside"])
+    limit = NormalDist().inv_cdf(1.0 - 0.5 * UNLIKELY / len(runs))
+    said = (
+        f"{run}: for {plain(r['seconds'], 3)} s to {plain(r['rms_over_sd'], 3)} times the noise, {percent(r['inside'])} of the samples inside the 95 % band."
+        for run, r in runs.items()
+    )
+    details = (*said, *failed)
+    how = "The second half, from a fit of the first:" if given["halves"] else "Each run, from a fit of the others and its own beginning:"
+    to = f"predicted to {plain(noise, 3)} times the noise{' at worst' if len(runs) > 1 else ''}, {inside} of the samples inside the 95 % band"
+    if off <= limit:
+        yield Item(question, MIND if failed else GOOD, f"{'Yes, as far as it could be judged' if failed else 'Yes'}. {how} {to}.", details)
+    else:
+        where = "" if given["halves"] else f" (run {worst})"
+        sentence = f"No. {how} {to}; the errors are {plain(off, 2)} times what the error bars allow{where}. The model lacks something that these data show, or something changed in between."
+        yield Item(question, BAD if off > RIGHT * limit else MIND, sentence, details)
 
 
 def _mesh(found: Saved) -> Iterator[Item]:

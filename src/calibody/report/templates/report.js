@@ -95,6 +95,31 @@ const report = (() => {
       { xaxis: titled("lag in samples"), yaxis: { ...titled("autocorrelation of the residual"), range: [-top, top] }, shapes: [edge], bargap: 0.35 });
   }
 
+  function validation() {
+    if (!data.validation.length) return;
+    const v = data.validation.find((x) => x.run === byId("validation-run").value && x.channel === byId("validation-channel").value) || data.validation[0];
+    const whole = data.channels.find((c) => c.run === v.run && c.channel === v.channel);
+    const t = unpack(v.time), mean = unpack(v.predicted), band = unpack(v.band), y = unpack(v.measured);
+    const tone = color("predicted"), soft = tone + "2e";
+    const edges = (middle, axis) => [1, -1].map((sign, k) => ({
+      x: t, y: Array.from(middle, (m, i) => m + sign * band[i]), mode: "lines", line: { width: 0, color: tone }, hoverinfo: "skip", yaxis: axis,
+      name: "95 % band", showlegend: k === 1 && axis === "y", ...(k === 1 ? { fill: "tonexty", fillcolor: soft } : {}),
+    }));
+    const marks = [[t[0], "left out from here"], ...(v.end === null ? [] : [[v.end, "judged up to here"]])];
+    const end = whole ? unpack(whole.time) : t;
+    plot("validation-plot", [
+      ...edges(mean, "y"), ...edges(Array.from(mean, () => 0), "y2"),
+      { x: end, y: whole ? unpack(whole.measured) : y, name: "measured", mode: "markers", marker: { size: 3.5, color: color("measured") } },
+      { x: t, y: mean, name: "predicted without it", mode: "lines", line: { width: 1.8, color: tone } },
+      { x: t, y: Array.from(y, (m, i) => m - mean[i]), name: "measured − predicted", mode: "markers", marker: { size: 3, color: color("measured") }, yaxis: "y2", showlegend: false },
+    ], {
+      xaxis: { ...titled("time since the start of the run", "s"), anchor: "y2" }, yaxis: { ...titled(v.channel, v.unit), domain: [0.4, 1] },
+      yaxis2: { ...titled("error", v.unit), domain: [0, 0.32] }, hovermode: "x unified",
+      shapes: marks.map(([x]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color: color("soft"), dash: "dot", width: 1.3 } })),
+      annotations: marks.map(([x, text]) => ({ x, xanchor: "left", yref: "paper", y: 1, yanchor: "top", text, showarrow: false, font: { size: 11, color: color("soft") } })),
+    });
+  }
+
   function forces() {
     if (!data.forces.length) return;
     const f = data.forces.find((x) => x.run === byId("forces-run").value && x.name === byId("forces-name").value) || data.forces[0];
@@ -132,7 +157,7 @@ const report = (() => {
 
   function drawAll() {
     if (data === null) return;
-    correlation(); series(); forces(); convergence();
+    correlation(); series(); validation(); forces(); convergence();
   }
 
   // -- start --------------------------------------------------------------------------------------------------------
@@ -147,6 +172,13 @@ const report = (() => {
     channels();
     byId("series-run").addEventListener("change", () => { const was = byId("series-channel").value; channels(); byId("series-channel").value = was; series(); });
     byId("series-channel").addEventListener("change", series);
+    if (data.validation.length) {
+      choices(byId("validation-run"), [...new Set(data.validation.map((v) => v.run))]);
+      const names = () => choices(byId("validation-channel"), data.validation.filter((v) => v.run === byId("validation-run").value).map((v) => v.channel));
+      names();
+      byId("validation-run").addEventListener("change", () => { const was = byId("validation-channel").value; names(); byId("validation-channel").value = was; validation(); });
+      byId("validation-channel").addEventListener("change", validation);
+    }
     if (data.forces.length) {
       choices(byId("forces-run"), [...new Set(data.forces.map((f) => f.run))]);
       const names = () => choices(byId("forces-name"), data.forces.filter((f) => f.run === byId("forces-run").value).map((f) => f.name));
