@@ -33,9 +33,9 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels, host, imu, transmitted
 from calibody.mechanics.assembly import Frames, interval_rates, relative_rotation
-from calibody.mechanics.elements import law, wrenches
+from calibody.mechanics.elements import drive, wrenches
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import ACTUATOR, TREE, Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES
 from calibody.mechanics.transmitted import is_transmitted
 from calibody.model import Model
@@ -490,7 +490,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
     velocity = -1 if alone else int(plan.coordinate_dof[joint])
     force, by_control, by_nodes = np.zeros(sm.shape[1]) if alone else applied[velocity].copy(), {}, {}
     for a, share in acting.items():
-        t, t_s, t_rho, t_u = (share * x for x in law.drive(sm[on[a]], rho[on[a]], control[a], tuple(numbers.actuator[:, a])))
+        t, t_s, t_rho, t_u = (share * x for x in drive.exerted(sm[on[a]], rho[on[a]], control[a], tuple(numbers.drive[:, a])))
         force = force + t
         by_control[a] = W @ sp.diags(t_u)
         ends = sp.diags([0.5 * t_s - t_rho / h, 0.5 * t_s + t_rho / h], [0, 1], shape=(len(t), len(t) + 1))  # type: ignore[arg-type]
@@ -504,10 +504,10 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
         return sum((by @ change[c] for c, by in by_nodes.items()), np.zeros(W.shape[0]))
 
     def by_number(place: Place) -> np.ndarray | None:
-        if place.kind != "actuator" or place.field not in ACTUATOR or names.index(place.name) not in acting:
+        if place.kind != "actuator" or place.field not in drive.ACTUATOR or names.index(place.name) not in acting:
             return None
         a = names.index(place.name)
-        by = law.drive_by_numbers(sm[on[a]], rho[on[a]], control[a], tuple(numbers.actuator[:, a]))[ACTUATOR.index(place.field)]
+        by = drive.exerted_by_numbers(sm[on[a]], rho[on[a]], control[a], tuple(numbers.drive[:, a]))[drive.ACTUATOR.index(place.field)]
         return W @ (acting[a] * by + np.zeros(sm.shape[1]))
 
     return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, None if alone else (velocity, W), by_number)

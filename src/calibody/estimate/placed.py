@@ -28,10 +28,11 @@ from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel
 from calibody.mechanics.elements import wrenches
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.geometry import PLACES, Shift, shift_of, turn_of
 from calibody.mechanics.parameters import gravity_by
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import LAW, TREE, Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.model.paths import Place, resolve
 from calibody.spatial import algebra as al

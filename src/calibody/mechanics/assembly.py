@@ -14,11 +14,12 @@ import numpy as np
 
 from calibody.mechanics import kernels
 from calibody.mechanics.elements import ball, coordinate, law, load
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import LAW, TREE, Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES, Sums
 from calibody.spatial import algebra as al
 
@@ -306,23 +307,32 @@ def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`t` of every interval with drives, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
-    t, t_s, t_r = law.force(sm, rho, tuple(numbers.law[:, :, None]), point.friction_rates(len(sm))[:, None], point.smooth)
-    t[: len(plan.coordinate_dof)] += point.applied[plan.coordinate_dof]
+    """`t` of every interval, dt/ds_m, dt/drho, and by the controls (actuators, K - 1)."""
+    out = [np.zeros_like(sm) for _ in range(3)]
+    out[0][: len(plan.coordinate_dof)] = point.applied[plan.coordinate_dof]
     by_control = np.zeros_like(point.control)
-    for a, c in enumerate(plan.actuator_coordinate):
-        ta, ta_s, ta_r, by_control[a] = law.drive(sm[c], rho[c], point.control[a], tuple(numbers.actuator[:, a]))
-        t[c] += ta
-        t_s[c] += ta_s
-        t_r[c] += ta_r
-    return t, t_s, t_r, by_control
+    for group in plan.coordinate_forces:
+        c = group.touches
+        *found, by_u = group.type.force(sm[c], rho[c], numbers.elements[group.name][:, :, None], setting(group, point, len(sm)))
+        for target, value in zip(out, found, strict=True):
+            np.add.at(target, c, value)
+        if group.type.driven:
+            by_control[:] = by_u
+    return *out, by_control  # type: ignore[return-value]
+
+
+def setting(group: Group, point: Point, count: int, e: Any = slice(None)) -> Setting:
+    """Of the elements of a group of forces on coordinates, or of some of them, in all intervals; `count` coordinates and transmissions."""
+    c = group.touches[e]
+    control = point.control[e] if group.type.driven else None
+    return Setting(point.friction_rates(count)[c][..., None], point.smooth, control)
 
 
 def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums, out: Evaluation) -> None:
     """Springs, dampers, friction, armature, drives and couplings of all joints. In `tree` they add to rows directly (`add_tree_forces`)."""
     sm, rho = interval_rates(f, point.h)
     t, t_s, t_r, by_control = scalar_force(plan, numbers, point, sm, rho)
-    armature = numbers.law[LAW.index("armature")][:, None]
+    armature = plan.coordinate_inertia(numbers)[:, None]
     left, right = law.ends(t, rho, armature, point.h)
     LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, armature, point.h)
     scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]]).shared_out(plan)

@@ -17,10 +17,11 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics import host
 from calibody.mechanics.assembly import Frames, combined
-from calibody.mechanics.elements import body as body_element, law
+from calibody.mechanics.elements import body as body_element
+from calibody.mechanics.elements.base import Setting
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import LAW, POSITIONS, TREE, Numbers, Structure, refuse_load_friction
+from calibody.mechanics.structure import POSITIONS, TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import composite
 from calibody.model import Model
 from calibody.spatial import algebra as al
@@ -99,9 +100,10 @@ def joint_forces(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarra
     plan = plan_of(structure)
     out = force.copy()
     s, rate, count = f.s[:, 0], combined(structure, v[plan.coordinate_dof]), len(plan.coordinate_dof)
-    t, _, _ = law.force(s, rate, tuple(numbers.law), FRICTION_RATE)
-    for a, c in enumerate(plan.actuator_coordinate):
-        t[c] += law.drive(s[c], rate[c], control[a], tuple(numbers.actuator[:, a]))[0]
+    t = np.zeros(len(s))
+    for group in plan.coordinate_forces:
+        c, at = group.touches, Setting(FRICTION_RATE, control=control)
+        np.add.at(t, c, group.type.force(s[c], rate[c], numbers.elements[group.name], at)[0])
     out[plan.coordinate_dof] += t[:count] + structure.combinations.T @ t[count:]
     for k, dof in enumerate(plan.ball_dof):
         stiffness, damping, friction, _ = numbers.ball_law[:, k]
@@ -132,7 +134,7 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
         W[:, i] += body_element.wrench(tuple(map(tuple, H[:, :, i])), tuple(map(tuple, Y)))
     composite(structure.parent, W[..., None])
     out = (T * W[:, structure.dof_unit]).sum(0)
-    needed, count = numbers.law[LAW.index("armature")] * combined(structure, a[plan.coordinate_dof]), len(plan.coordinate_dof)
+    needed, count = plan.coordinate_inertia(numbers) * combined(structure, a[plan.coordinate_dof]), len(plan.coordinate_dof)
     out[plan.coordinate_dof] += needed[:count] + structure.combinations.T @ needed[count:]
     for k, dof in enumerate(plan.ball_dof):
         out[dof : dof + 3] += numbers.ball_law[3, k] * a[dof : dof + 3]

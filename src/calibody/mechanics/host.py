@@ -17,7 +17,7 @@ from calibody.mechanics.elements import body as body_element
 from calibody.mechanics.kinematics import difference as difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import LAW, POSITIONS, Numbers, Structure
+from calibody.mechanics.structure import POSITIONS, Numbers, Structure
 from calibody.mechanics.sums import Sums, composite
 from calibody.spatial import algebra as al
 
@@ -69,7 +69,7 @@ def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0
     if structure.coordinates == "tree":
         Z = np.eye(nv)[plan.coordinate_dof]
         Z = np.concatenate([Z, structure.combinations @ Z])
-        M += Z.T @ (numbers.law[LAW.index("armature")][:, None] * Z)
+        M += Z.T @ (plan.coordinate_inertia(numbers)[:, None] * Z)
         for k, dof in enumerate(plan.ball_dof):
             M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
     return M

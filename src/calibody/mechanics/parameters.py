@@ -18,15 +18,14 @@ import numpy as np
 from calibody.errors import ModelError
 from calibody.mechanics import assembly, kernels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import law
 from calibody.mechanics.equations import chunks, contributions, cut, evaluate
 from calibody.mechanics.geometry import Shift, shift_of
-from calibody.mechanics.plan import Plan, plan_of
+from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.point import Point
-from calibody.mechanics.structure import ACTUATOR, LAW, LOADED, TREE, Numbers, Structure
+from calibody.mechanics.structure import LOADED, TREE, Numbers, Structure
 from calibody.mechanics.sums import along, composite
 from calibody.model import Model
-from calibody.model.elements import INERTIAL, LOAD, SIGNAL, SOFTNESS
+from calibody.model.elements import FORCE, INERTIAL, LOAD, SIGNAL, SOFTNESS
 from calibody.model.paths import Place, number_of, resolve
 from calibody.solve.threads import each
 from calibody.spatial.inertia import pseudo_inertia_tangent
@@ -89,10 +88,8 @@ class _Columns:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
-        if kind == "transmission" or (kind == "joint" and (field in LAW or field in BALL_LAW or field in LOADED)):
+        if kind in ("transmission", "actuator") or (kind == "joint" and role == FORCE) or field in LOADED:
             return self._law(place), self.nothing
-        if kind == "actuator" and field in ACTUATOR:
-            return self._actuator(place), self.nothing
         return self._difference(place)
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
@@ -118,8 +115,8 @@ class _Columns:
         link = self.structure.body_link[place.name]
         where = np.flatnonzero(self.plan.massive == link)
         out = np.zeros((self.structure.nv, self.nodes - 2))
-        tangent = self._tangent(place)
-        if len(where) and tangent.any():  # the place of a mass that is zero moves nothing
+        if len(where):
+            tangent = self._tangent(place)
             left, right = sum(tangent[k] * self._regressors[k][:, :, where[0]] for k in np.flatnonzero(tangent).tolist())  # type: ignore[misc]
             dofs = self.structure.dofs_above[link]
             out[dofs] = np.einsum("ajm,am->jm", self.frames.T[:, dofs, 1:-1], left[:, 1:] + right[:, :-1])
@@ -160,24 +157,22 @@ class _Columns:
         return self._project(wrench)
 
     def _law(self, place: Place) -> np.ndarray:
-        h, plan = self.point.h, self.plan
+        """Of forces on coordinates (`CoordinateForce`), of balls, and of friction by load."""
+        h, plan, owner = self.point.h, self.plan, (place.kind, place.name)
         out = np.zeros((self.structure.nv, self.nodes - 2))
         sm, rho = assembly.interval_rates(self.frames, h)
-        model = self.structure.model
-        for c, owner in enumerate(self.structure.law_owners):
-            if owner != (place.kind, place.name) or (
-                place.field in ("friction", "springref") and getattr(model.tables[place.kind][place.name], "kind", "") == "free"
-            ):
-                continue
-            if place.field == "armature":
-                out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
-                continue
-            rates, smooth = self.point.friction_rates(len(sm))[c], self.point.smooth
-            for field, numbers, weight in self._laws(c, place.name, place.field):
-                dt = law.force_by_numbers(sm[c], rho[c], numbers, rates, smooth)[LAW.index(field)]
-                out += self._on_coordinate(c, -0.5 * h * weight * (dt[1:] + dt[:-1]))
+        for group in plan.coordinate_forces:
+            for e in (e for e, other in enumerate(group.type.owners(self.structure)) if other == owner and place.field in (*group.type.fields, *LOADED)):
+                c = int(group.touches[e])
+                if place.field == group.type.inertia:
+                    out += self._on_coordinate(c, rho[c, 1:] - rho[c, :-1])
+                    continue
+                at = assembly.setting(group, self.point, len(sm), e)
+                for field, data, weight in self._laws(group, e, place):
+                    dt = group.type.by_numbers(sm[c], rho[c], data, at)[group.type.fields.index(field)] + np.zeros(self.nodes - 1)
+                    out += self._on_coordinate(c, -0.5 * h * weight * (dt[1:] + dt[:-1]))
         for k, coordinate in enumerate(self.structure.ball_coordinates):
-            if place.kind != "joint" or coordinate.joint != place.name or place.field not in (*BALL_LAW, LOADED[0]):
+            if owner != ("joint", coordinate.joint) or place.field not in (*BALL_LAW, LOADED[0]):
                 continue
             *_, rate, (psi_L, psi_R), slope = assembly.ball_interval(plan, self.numbers, self.point, self.frames, k)
             rate = np.stack(rate)
@@ -189,26 +184,22 @@ class _Columns:
             out += self._on_ball(k, -0.5 * h * weight * (dt[:, 1:] + dt[:, :-1]))
         return out
 
-    def _laws(self, c: int, joint: str, field: str) -> Sequence[tuple[str, tuple, np.ndarray | float]]:
-        """The laws of a scalar coordinate in which a number stands: as which of `LAW`, the law's numbers, and what it is multiplied by at the inner nodes."""
-        own: list[tuple[str, tuple, np.ndarray | float]] = [(field, tuple(self.numbers.law[:, c]), 1.0)] if field in LAW else []
-        by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "friction_rate": "friction_rate", "stribeck_rate": "stribeck_rate"}.get(field)
-        if by_load is None or c >= len(self.plan.coordinate_dof) or joint not in self.plan.loaded_joint:
+    def _laws(self, group: Group, e: int, place: Place) -> Sequence[tuple[str, np.ndarray, np.ndarray | float]]:
+        """Where a number stands in an element: as which field, the element's numbers, and what the force is multiplied by at the inner nodes. Friction by load is
+        the joint's law once more, times the load."""
+        free = getattr(self.structure.model.tables[place.kind][place.name], "kind", "") == "free" and place.field in ("friction", "springref")
+        own = [(place.field, self.numbers.elements[group.name][:, e], 1.0)] if place.field in group.type.fields and not free else []
+        by_load = {"load_friction": "friction", "load_stribeck": "stribeck", "friction_rate": "friction_rate", "stribeck_rate": "stribeck_rate"}.get(
+            place.field
+        )
+        if by_load is None or place.kind != "joint" or place.name not in self.plan.loaded_joint:
             return own
-        j = self.plan.loaded_joint[joint]
-        return [*own, (by_load, tuple(assembly.load_law(self.numbers, c, j)), self._loads[j])]
+        j = self.plan.loaded_joint[place.name]
+        return [*own, (by_load, assembly.load_law(self.numbers, e, j), self._loads[j])]
 
     @cached_property
     def _loads(self) -> np.ndarray:
         return assembly.loads(self.plan, self.numbers, self.point)[0]
-
-    def _actuator(self, place: Place) -> np.ndarray:
-        a = [x.name for x in self.structure.model.actuators].index(place.name)
-        c = int(self.plan.actuator_coordinate[a])
-        sm, rho = assembly.interval_rates(self.frames, self.point.h)
-        dt = law.drive_by_numbers(sm[c], rho[c], self.point.control[a], tuple(self.numbers.actuator[:, a]))[ACTUATOR.index(place.field)]
-        dt = dt + np.zeros(self.nodes - 1)
-        return self._on_coordinate(c, -0.5 * self.point.h * (dt[1:] + dt[:-1]))
 
     # -- places ---------------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.mechanics.elements import CONSTRAINTS, FORCES, coordinate
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, coordinate, drive
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 
@@ -19,9 +19,9 @@ class Group:
     """All elements of one type, at least one."""
 
     type: Any
-    """`Constraint`, `CoordinateConstraint` or `Force`."""
+    """`Constraint`, `CoordinateConstraint`, `Force` or `CoordinateForce`."""
     touches: np.ndarray
-    """(elements, links, or coordinates)"""
+    """(elements, links, or coordinates); of a `CoordinateForce` (elements,)"""
     row: int = -1
     """First constraint row."""
 
@@ -43,7 +43,7 @@ class Plan:
 
     def prepare(self) -> None:
         """Make the index arrays now, before several threads ask for them."""
-        _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.constraints, self.coordinate_kinds
+        _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.constraints, self.coordinate_kinds, self.coordinate_forces
         if self.structure.coordinates != TREE:
             _ = self.blocks
 
@@ -59,6 +59,20 @@ class Plan:
         s = self.structure
         groups = ((t, [[s.body_link[b] for b in t.bodies(e)] for e in s.model.tables[t.name].values()]) for t in FORCES)
         return tuple(Group(t, np.array(links, dtype=np.int64)) for t, links in groups if links)
+
+    @cached_property
+    def coordinate_forces(self) -> tuple[Group, ...]:
+        """Forces on joint coordinates and transmissions by type."""
+        groups = ((t, np.array(t.touches(self.structure), dtype=np.int64)) for t in COORDINATE_FORCES)
+        return tuple(Group(t, touches) for t, touches in groups if len(touches))
+
+    def coordinate_inertia(self, numbers: Numbers) -> np.ndarray:
+        """(coordinates and transmissions,) the inertias on them."""
+        out = np.zeros(len(self.structure.law_owners))
+        for group in self.coordinate_forces:
+            if group.type.inertia:
+                np.add.at(out, group.touches, numbers.elements[group.name][group.type.fields.index(group.type.inertia)])
+        return out
 
     @cached_property
     def constraints(self) -> tuple[Group, ...]:
@@ -119,9 +133,7 @@ class Plan:
     @cached_property
     def actuator_coordinate(self) -> np.ndarray:
         """Which scalar coordinate every actuator acts on, or, counted on after these, which transmission."""
-        s = self.structure
-        places = {t.name: len(s.scalar_coordinates) + k for k, t in enumerate(s.model.transmissions)}
-        return np.array([places[a.transmission] if a.transmission else s.coordinate_index[a.joint] for a in s.model.actuators], dtype=np.int64)
+        return np.array(drive.TYPE.touches(self.structure), dtype=np.int64)
 
     def shares(self, c: int) -> list[tuple[int, float]]:
         """The scalar coordinates that a force on a coordinate or transmission acts on, and how much of it."""

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import ModelError, SimulationError
-from calibody.mechanics.elements import CONSTRAINTS, FORCES
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES
 from calibody.mechanics.elements.base import CoordinateConstraint, Ends
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
@@ -393,11 +393,7 @@ def _free_units(units: tuple[Unit, ...]) -> tuple[Unit, ...]:
 
 # -- numbers -------------------------------------------------------------------------------------------------------------------------
 
-LAW = ("stiffness", "springref", "damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "armature", "backlash")
 LOADED = ("load_friction", "load_stribeck")
-ACTUATOR = ("gain", "gear", "bias", "stiffness", "damping")
-UNLIMITED = (-1e300, 1e300)
-"""The force range of an actuator without one: finite, so that differences of it are zero."""
 
 
 @dataclass(frozen=True)
@@ -416,14 +412,10 @@ class Numbers:
     """(10, n) pseudo-inertia of each link (zero where a link carries no body, or hangs rigidly on the world)."""
     gravity: np.ndarray
     """(3,)"""
-    law: np.ndarray
-    """(9, number of scalar coordinates and of transmissions), rows as in `LAW`; joints have no backlash."""
     ball_law: np.ndarray
     """(4, number of ball coordinates): stiffness, damping, friction, armature."""
     ball_reference: np.ndarray
     """(4, number of ball coordinates): quaternion at which the spring is relaxed."""
-    actuator: np.ndarray
-    """(7, number of actuators), rows as in `ACTUATOR`, then the force range."""
     elements: dict[str, np.ndarray]
     """(numbers, elements) of every constraint and force type, by its name."""
     softness: np.ndarray
@@ -435,6 +427,16 @@ class Numbers:
     of the parent's side: px py pz | cx | ca | pa."""
     standing: np.ndarray
     """(4, n): mass times centre of mass, and mass, of links that hang rigidly on the world; zero of others."""
+
+    @property
+    def law(self) -> np.ndarray:
+        """(9, scalar coordinates and transmissions), rows as in `elements/law.py`; joints have no backlash."""
+        return self.elements["law"]
+
+    @property
+    def drive(self) -> np.ndarray:
+        """(7, actuators), rows as in `elements/drive.py`, then the force range."""
+        return self.elements["drive"]
 
     @classmethod
     def of(cls, structure: Structure, model: Model | None = None) -> Numbers:
@@ -462,9 +464,8 @@ class Numbers:
                 standing[:, i] = *(body.mass * c for c in body.com), body.mass
         return cls(
             placement, axis, anchor, reference, inertia, model.gravity,
-            *_law_numbers(structure, model),
-            np.array([[*(getattr(a, f) for f in ACTUATOR), *(a.force_range or UNLIMITED)] for a in model.actuators]).reshape(-1, len(ACTUATOR) + 2).T,
-            _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(model), _softness(structure, model), _load(structure, model),
+            *_ball_numbers(structure, model),
+            _constraint_numbers(structure, model, placement, axis, anchor) | _force_numbers(structure, model), _softness(structure, model), _load(structure, model),
             _frames(structure, placement, axis, anchor), standing,
         )  # fmt: skip
 
@@ -485,21 +486,11 @@ def basis(axis: np.ndarray) -> np.ndarray:
     return np.column_stack([x, np.cross(axis, x), axis])
 
 
-def _law_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    count = len(structure.scalar_coordinates)
-    law = np.zeros((len(LAW), count + len(model.transmissions)))
-    for t, transmission in enumerate(model.transmissions):
-        law[:, count + t] = [getattr(transmission, f) for f in LAW]
-    for i, c in enumerate(structure.scalar_coordinates):
-        joint = model.joint(c.joint)
-        law[:-1, i] = [getattr(joint, f) for f in LAW[:-1]]
-        if joint.kind == FREE:
-            law[LAW.index("springref"), i] = joint.spring_position[c.component]
-            law[LAW.index("friction"), i] = 0.0  # the friction of a free joint acts on its rotation only
+def _ball_numbers(structure: Structure, model: Model) -> tuple[np.ndarray, np.ndarray]:
     balls = [model.joint(b.joint) for b in structure.ball_coordinates]
     ball_law = np.array([[b.stiffness, b.damping, b.friction, b.armature] for b in balls]).reshape(-1, 4).T
     reference = np.array([al.quaternion_normalised(b.spring_orientation) for b in balls], dtype=float).reshape(-1, 4).T
-    return law, ball_law, reference
+    return ball_law, reference
 
 
 def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> dict[str, np.ndarray]:
@@ -515,13 +506,14 @@ def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarra
     return {t.name: _table([t.numbers(ends[r.connection.owner], r.which) for r in structure.rows[t.name]]) for t in CONSTRAINTS}
 
 
-def _force_numbers(model: Model) -> dict[str, np.ndarray]:
-    return {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
+def _force_numbers(structure: Structure, model: Model) -> dict[str, np.ndarray]:
+    between = {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
+    return between | {t.name: _table(list(t.numbers(structure, model)), len(t.fields)) for t in COORDINATE_FORCES}
 
 
-def _table(elements: list[Any]) -> np.ndarray:
+def _table(elements: list[Any], width: int = 0) -> np.ndarray:
     """(numbers, elements)"""
-    return np.array(elements, dtype=float).T if elements else np.zeros((0, 0))
+    return np.array(elements, dtype=float).T if elements else np.zeros((width, 0))
 
 
 def _softness(structure: Structure, model: Model) -> np.ndarray:

@@ -11,10 +11,10 @@ import numpy as np
 
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import body as body_element, law
+from calibody.mechanics.elements import body as body_element, drive
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
-from calibody.mechanics.structure import LAW, Numbers, Structure
+from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.spatial import algebra as al
 
@@ -127,13 +127,12 @@ class Motion:
     def _drive_force(self, scalars: list[int], ball: int | None) -> np.ndarray:
         """Forces of actuators and applied forces at the nodes: the mean of the two intervals that meet there."""
         plan = plan_of(self.structure)
-        sm, rho = assembly.interval_rates(self.frames, self.h)
         rows = []
         for c in scalars:
             total = self.applied[plan.coordinate_dof[c]].copy()
             for a, on in enumerate(plan.actuator_coordinate):
                 if weight := dict(plan.shares(on)).get(c, 0.0):
-                    total += weight * law.drive(sm[on], rho[on], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
+                    total += weight * self._exerted(a)
             rows.append(total)
         if ball is not None:
             dof = plan.ball_dof[ball]
@@ -174,10 +173,13 @@ class Motion:
         a = [x.name for x in self.model.actuators].index(name)
         if quantity == "":
             return self.control[a].copy()
-        c = plan_of(self.structure).actuator_coordinate[a]
+        return _at_nodes(self._exerted(a)[None])[0]
+
+    def _exerted(self, actuator: int) -> np.ndarray:
+        """The force of an actuator over the intervals."""
+        c = plan_of(self.structure).actuator_coordinate[actuator]
         sm, rho = assembly.interval_rates(self.frames, self.h)
-        force = law.drive(sm[c], rho[c], self.control[a], tuple(self.numbers.actuator[:, a]))[0]
-        return _at_nodes(force[None])[0]
+        return drive.exerted(sm[c], rho[c], self.control[actuator], tuple(self.numbers.drive[:, actuator]))[0]
 
     def _transmission(self, name: str, quantity: str) -> np.ndarray:
         c = self.structure.law_owners.index(("transmission", name))
@@ -222,7 +224,7 @@ class Motion:
             Hdot[..., 0] = np.cross(twist[:3][:, None], f.H[:, :, i, 0], axis=0)
             Hdot[:, 3, 0] += twist[3:]
             out += 0.5 * np.einsum("iak,ab,ibk->k", Hdot, E, Hdot)
-        out += 0.5 * (self.numbers.law[LAW.index("armature")][:, None] * self._rates**2).sum(0)
+        out += 0.5 * plan_of(self.structure).coordinate_inertia(self.numbers) @ self._rates**2
         for k in range(len(self.structure.ball_coordinates)):
             out += 0.5 * self.numbers.ball_law[3, k] * (self._ball_rates(k) ** 2).sum(0)
         return out
@@ -236,8 +238,8 @@ class Motion:
         for i in plan.massive:
             E = np.array(body_element.matrix(numbers.inertia[:, i]))
             out -= np.einsum("i,iak,a->k", numbers.gravity, f.H[:, :, i, :-1], E[3])
-        stiffness, rest, play = (numbers.law[LAW.index(name)][:, None] for name in ("stiffness", "springref", "backlash"))
-        out += (stiffness * law.strain(f.s[:, :-1] - rest, play)).sum(0)
+        for group in plan.coordinate_forces:
+            out += group.type.energy(f.s[group.touches, :-1], numbers.elements[group.name][:, :, None]).sum(0)
         for k in range(len(plan.ball_links)):
             R = assembly.relative_rotation(plan, numbers, f, k)
             reference = al.transpose(al.quaternion_matrix(tuple(numbers.ball_reference[:, k])))  # type: ignore[arg-type]

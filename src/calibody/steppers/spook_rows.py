@@ -24,8 +24,10 @@ import numpy as np
 
 from calibody.errors import SimulationError
 from calibody.mechanics.elements import body
+from calibody.mechanics.elements.drive import ACTUATOR, UNLIMITED
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import ACTUATOR, FREE, LAW, SLIDE, UNLIMITED, Numbers, Structure
+from calibody.mechanics.structure import FREE, SLIDE, Numbers, Structure
 from calibody.model import Model
 from calibody.model.paths import resolve
 from calibody.spatial import algebra as al
@@ -131,14 +133,15 @@ def axis_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np
     """Damping (of joints and of actuators whose force has no limits) and armature of every axis row."""
     plan = plan_of(structure)
     damping, armature = (numbers.law[LAW.index(what)].copy() for what in ("damping", "armature"))
-    gear, own = numbers.actuator[ACTUATOR.index("gear")], numbers.actuator[ACTUATOR.index("damping")]
+    gear, own = numbers.drive[ACTUATOR.index("gear")], numbers.drive[ACTUATOR.index("damping")]
     np.add.at(damping, plan.actuator_coordinate, np.where(force_limited(numbers), 0.0, gear * gear * own))
     return np.concatenate([damping, np.repeat(numbers.ball_law[1], 3)]), np.concatenate([armature, np.repeat(numbers.ball_law[3], 3)])
 
 
-def force_limited(numbers: Any) -> np.ndarray:
+def force_limited(numbers: Numbers | step.Values) -> np.ndarray:
     """(actuators,) whether the force has limits: then their damping has, too, and is explicit instead of a viscous row."""
-    return (numbers.actuator[-2] > UNLIMITED[0]) | (numbers.actuator[-1] < UNLIMITED[1])
+    low, high = numbers.elements["drive"][-2:]
+    return (low > UNLIMITED[0]) | (high < UNLIMITED[1])
 
 
 class Values(NamedTuple):

@@ -36,9 +36,10 @@ import numpy as np
 
 from calibody.complementarity import lcp
 from calibody.mechanics.compilation import program
-from calibody.mechanics.elements import law
+from calibody.mechanics.elements.drive import exerted
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.kinematics import Geometry, poses
-from calibody.mechanics.structure import LAW, Structure
+from calibody.mechanics.structure import Structure
 from calibody.solve.dense import Factors, factored, put_at, solved
 from calibody.spatial import algebra as al
 from calibody.steppers.spook_rows import Rows, Values, force_limited, moving
@@ -160,7 +161,7 @@ class Step:
         scalars = applied[plan.coordinate_dof]
         if len(plan.actuator_coordinate):
             c = plan.actuator_coordinate
-            t, *_ = law.drive(s[c], jnp.where(force_limited(values.base), rate[c], 0.0), u, tuple(values.base.actuator))
+            t, *_ = exerted(s[c], jnp.where(force_limited(values.base), rate[c], 0.0), u, tuple(values.base.elements["drive"]))
             scalars = scalars + t @ (c[:, None] == np.arange(len(plan.coordinate_dof))).astype(float)
         balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
         return jnp.concatenate([scalars, applied[balls]])
@@ -168,7 +169,7 @@ class Step:
     def _joints(self, values: Values, s: Any, rate: Any, turns: Any, drive: Any) -> Any:
         """(axis rows,) explicit forces: springs, drives where there is no shaft, and damping below zero, which no row can have."""
         base, plan = values.base, self.program.plan
-        stiffness, rest = base.law[LAW.index("stiffness")], base.law[LAW.index("springref")]
+        stiffness, rest = (base.elements["law"][LAW.index(name)] for name in ("stiffness", "springref"))
         parts = [-stiffness * (s - rest)]
         if turns is not None:
             reference = al.quaternion_matrix(tuple(base.ball_reference))  # type: ignore[arg-type]

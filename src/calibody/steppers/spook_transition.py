@@ -30,9 +30,10 @@ import numpy as np
 
 from calibody.mechanics import assembly, rows as two_body
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.elements import law
+from calibody.mechanics.elements.drive import exerted
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import LAW, Numbers, Structure
+from calibody.mechanics.structure import Numbers, Structure
 from calibody.spatial import algebra as al
 from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
 
@@ -197,10 +198,10 @@ class Transition:
         s = p.frames.s[:, :-1]
         t, slope = outside.applied[plan.coordinate_dof].copy(), np.zeros_like(s)
         for a, c in enumerate(plan.actuator_coordinate):
-            force, by_s, *_ = law.drive(s[c], 0.0 * s[c], outside.control[a], tuple(values.base.actuator[:, a]))
+            force, by_s, *_ = exerted(s[c], 0.0 * s[c], outside.control[a], tuple(values.base.elements["drive"][:, a]))
             t[c] += force
             slope[c] += by_s
-        stiffness, rest = (values.base.law[LAW.index(name)][:, None] for name in ("stiffness", "springref"))
+        stiffness, rest = (values.base.elements["law"][LAW.index(name)][:, None] for name in ("stiffness", "springref"))
         t, slope = t - stiffness * (s - rest), slope - stiffness
         balls = (plan.ball_dof[:, None] + np.arange(3)).reshape(-1)
         t = np.concatenate([t, outside.applied[balls]])

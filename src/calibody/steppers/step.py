@@ -39,11 +39,12 @@ import numpy as np
 from calibody.mechanics.assembly import Frames, combined
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law, load
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.host import Configuration
 from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
-from calibody.mechanics.structure import FREE, LAW, TREE, Numbers, Structure
+from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 from calibody.solve.dense import Factors, factored, identity, put_at, slice_at, solved
 from calibody.spatial import algebra as al
 from calibody.steppers.base import Start
@@ -67,11 +68,11 @@ class Values(NamedTuple):
     geometry: tuple
     inertia: Any
     gravity: Any
-    law: Any
+    coordinate_inertia: Any
+    """(scalar coordinates and transmissions,)"""
     ball_law: Any
     ball_reference: Any
     ball_placement: Any
-    actuator: Any
     combinations: Any
     """(transmissions, scalar coordinates)"""
     elements: Any
@@ -95,8 +96,7 @@ class Values(NamedTuple):
         geometry = (g.placement, g.axis, g.anchor, g.reference, g.dof_axis, g.dof_point)
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
-            geometry, numbers.inertia, numbers.gravity, numbers.law, numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], numbers.actuator,
-            structure.combinations, numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
+            geometry, numbers.inertia, numbers.gravity, plan.coordinate_inertia(numbers), numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], structure.combinations, numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
             np.float64(gap),
         )  # fmt: skip
 
@@ -294,17 +294,13 @@ class Program:
         plan, count = self.plan, len(self.structure.law_owners)
         sL, sR, AL, AR, ZR = (self._combined(values, x) for x in (a.s, b.s, a.A, b.A, b.Z))
         sm, rho = 0.5 * (sL + sR), (sR - sL) / h
-        t, t_s, t_r = law.force(sm, rho, tuple(values.law), delta)
-        t = t + jnp.concatenate([applied[plan.coordinate_dof], jnp.zeros(count - len(plan.coordinate_dof))])
-        if len(plan.actuator_coordinate):
-            c = plan.actuator_coordinate
-            ta, ta_s, ta_r, _ = law.drive(sm[c], rho[c], u, tuple(values.actuator))
-            spread = np.zeros((len(c), count))
-            spread[np.arange(len(c)), c] = 1.0
-            t, t_s, t_r = t + ta @ spread, t_s + ta_s @ spread, t_r + ta_r @ spread
-        armature = values.law[LAW.index("armature")]
-        left, right = law.ends(t, rho, armature, h)
-        _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, armature, h)
+        t, t_s, t_r = jnp.concatenate([applied[plan.coordinate_dof], jnp.zeros(count - len(plan.coordinate_dof))]), jnp.zeros(count), jnp.zeros(count)
+        for group in plan.coordinate_forces:
+            c, every = group.touches, np.array_equal(group.touches, np.arange(count))
+            found = group.type.force(sm if every else sm[c], rho if every else rho[c], values.elements[group.name], Setting(delta, control=u))
+            t, t_s, t_r = (total + (new if every else new @ np.eye(count)[c]) for total, new in zip((t, t_s, t_r), found[:3], strict=True))
+        left, right = law.ends(t, rho, values.coordinate_inertia, h)
+        _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, values.coordinate_inertia, h)
         return AL.T @ left, AR.T @ right, AL.T @ (LR[:, None] * ZR)
 
     def _combined(self, values: Values, rows: Any) -> Any:
@@ -337,7 +333,7 @@ class Program:
         (c, joints), (k, of_ball) = plan.loaded_coordinates, plan.loaded_balls
         rho = (b.s[c] - a.s[c]) / h
         zero, numbers = 0.0 * rho, values.load[:, joints]
-        width, rate = (values.law[LAW.index(name)][c] for name in ("friction_rate", "stribeck_rate"))
+        width, rate = (values.elements["law"][LAW.index(name)][c] for name in ("friction_rate", "stribeck_rate"))
         t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero), delta)
         parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
         if len(k):
@@ -509,7 +505,7 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
     Z, A, turns = axes_of(structure, f)
     if structure.coordinates != TREE:
         own, other = combined(structure, A), combined(structure, Z)
-        M = M + own.T @ (numbers.law[LAW.index("armature")][:, None] * other) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
+        M = M + own.T @ (plan_of(structure).coordinate_inertia(numbers)[:, None] * other) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
     node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C)
     d = h * start.v
     rubbing = np.zeros(len(plan_of(structure).loaded_coordinates[0]) + 3 * len(plan_of(structure).loaded_balls[0]))

@@ -8,7 +8,7 @@ A twist `(w, v)` moves a link by `dH = [w]x H + v e4'`; a wrench is (torque abou
     d(sum_r f_r A_rl)/dt_m          *turned*, a 6x6 block for two links, f held
 
 A force element is a measure with a law `f(z_L, z_R)` over an interval and an energy; a constraint asks for z = 0, its multipliers are f. A joint's
-coordinate is a measure too (`coordinate.py`), and what acts on coordinates (`CoordinateConstraint`) knows no links.
+coordinate is a measure too (`coordinate.py`), and what acts on coordinates (`CoordinateConstraint`, `CoordinateForce`) knows no links.
 
 Wrenches often come in pairs: equal and opposite on two links. So a measure gives one wrench per *arm*, and the arm says on which links, counted as the
 element names them, and with which sign. A wrench of three numbers is a torque; a block of fewer than 6x6 is the upper left corner of one.
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -131,6 +131,42 @@ class Force:
     """Of z at L, z at R, data and h: `-(h/2) f`, and its derivatives by both z."""
     energy: Callable[[tuple, Any], Any]
     """Of z and data."""
+
+
+class Setting(NamedTuple):
+    """What forces on coordinates depend on beside these and their own numbers."""
+
+    delta: Any
+    """Rate below which dry friction is viscous, of every element."""
+    smooth: bool = False
+    """Whether sharp dry friction has derivatives of all orders."""
+    control: Any = None
+    """Of every element, where it has one."""
+
+
+@dataclass(frozen=True)
+class CoordinateForce:
+    """A force t on a joint's coordinate s or on a transmission, per element, from `s_m` and `rho` of an interval (or the coordinate and its rate at one instant)."""
+
+    name: str
+    fields: tuple[str, ...]
+    """Names of the numbers; an element may have more behind these, which are never unknown."""
+    owners: Callable[[Any], Sequence[tuple[str, str]]]
+    """Of a structure: kind and name of what every element's numbers belong to."""
+    touches: Callable[[Any], Sequence[int]]
+    """Of a structure: the scalar coordinate of every element, or, counted on after these, its transmission."""
+    numbers: Callable[[Any, Model], Sequence[Sequence[float]]]
+    """Of a structure and a model: `data` of all elements."""
+    force: Callable[[Any, Any, Any, Setting], tuple[Any, Any, Any, Any]]
+    """t, and its derivatives by s_m, rho and the control."""
+    by_numbers: Callable[[Any, Any, Any, Setting], tuple[Any, ...]]
+    """Its derivative by each of the fields."""
+    energy: Callable[[Any, Any], Any]
+    """Of s and data."""
+    inertia: str = ""
+    """The field that is no force but an inertia on s."""
+    driven: bool = False
+    """Whether every element has a control: there are as many as actuators."""
 
 
 def two_bodies(element: Any) -> tuple[str, str]:

@@ -1,6 +1,6 @@
-"""Forces on a scalar joint coordinate `s` over one interval: spring, damper, dry friction, armature and drives.
+"""The law of a joint or a transmission on its coordinate `s` over one interval: spring, damper, dry friction, armature.
 
-    t = -k y(s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) share(rho) + applied
+    t = -k y(s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) share(rho)
     s_m = (s_L + s_R)/2,   rho = (s_R - s_L)/h
     contribution at L:  J_a rho - (h/2) t,   at R:  -J_a rho - (h/2) t
 
@@ -23,12 +23,17 @@ Where the likelihood of a motion is made of derivatives of its equations (`smoot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from calibody.mechanics.elements.base import CoordinateForce, Setting
+from calibody.model import Model
+from calibody.model.elements import FREE
 from calibody.spatial import algebra as al
 
+LAW = ("stiffness", "springref", "damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "armature", "backlash")
 # Corners of play are rounded over this part of half of it: inside, half a percent of the stiffness is left.
 ROUND = 0.1
 
@@ -99,7 +104,7 @@ def ramp(rho: Any, width: Any) -> tuple[Any, Any, Any]:
 
 
 def force(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False) -> tuple[Any, Any, Any]:
-    """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `structure.LAW`."""
+    """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `LAW`."""
     k, s0, b, c, width, cs, rate, _, play = p
     lib = al.library(rho)
     x = rho / rate
@@ -111,7 +116,7 @@ def force(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False) -> tuple[
 
 
 def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False) -> tuple[Any, ...]:
-    """`dt/dp` for each of `structure.LAW` (armature does not enter `t`)."""
+    """`dt/dp` for each of `LAW` (armature does not enter `t`)."""
     k, s0, _, c, width, cs, rate, _, play = p
     lib = al.library(rho)
     x = rho / rate
@@ -121,29 +126,6 @@ def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False
     by_play = -k * _beyond_by_play(sm - s0, play)
     by_width = -(c + cs * e) * lib.where(width > 0.0, ramp(rho, lib.where(width > 0.0, width, 1.0))[2], 0.0)
     return (-y, k * slope, -rho, -clipped, by_width, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, 0.0 * rho, by_play)
-
-
-def _drive(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, Any]:
-    """What is in front of the gear, and 1 where it is not at a limit, else 0."""
-    gain, gear, bias, stiffness, damping, lowest, highest = p
-    f = gain * u + bias - stiffness * gear * sm - damping * gear * rho
-    lib = al.library(f)
-    return lib.clip(f, lowest, highest), lib.where((f > lowest) & (f < highest), 1.0, 0.0)
-
-
-def drive(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, Any, Any, Any]:
-    """An actuator's force on `s`, and its derivatives with respect to `s_m`, `rho` and `u`; p as in `structure.ACTUATOR`, then the force range."""
-    gain, gear, _, stiffness, damping, *_ = p
-    f, inside = _drive(sm, rho, u, p)
-    return gear * f, -stiffness * gear * gear * inside, -damping * gear * gear * inside, gear * gain * inside
-
-
-def drive_by_numbers(sm: Any, rho: Any, u: Any, p: Any) -> tuple[Any, ...]:
-    """`dt/dp` for each of `structure.ACTUATOR`."""
-    _, gear, _, stiffness, damping, *_ = p
-    f, inside = _drive(sm, rho, u, p)
-    by_gear = f - inside * gear * (stiffness * sm + damping * rho)
-    return (inside * gear * u, by_gear, inside * gear, -inside * gear * gear * sm, -inside * gear * gear * rho)
 
 
 def ends(t: Any, rho: Any, armature: Any, h: Any) -> tuple[Any, Any]:
@@ -158,3 +140,41 @@ def ends_by_coordinates(t_sm: Any, t_rho: Any, armature: Any, h: Any) -> tuple[A
     by_right = 0.5 * t_sm + t_rho / h
     a = armature / h
     return -a - 0.5 * h * by_left, a - 0.5 * h * by_right, a - 0.5 * h * by_left, -a - 0.5 * h * by_right
+
+
+# -- what the protocol asks for ------------------------------------------------------------------------------------------------------
+
+
+def _force(sm: Any, rho: Any, data: Any, at: Setting) -> tuple[Any, Any, Any, Any]:
+    return *force(sm, rho, tuple(data), at.delta, at.smooth), None
+
+
+def _by_numbers(sm: Any, rho: Any, data: Any, at: Setting) -> tuple[Any, ...]:
+    return force_by_numbers(sm, rho, tuple(data), at.delta, at.smooth)
+
+
+def _energy(s: Any, data: Any) -> Any:
+    return data[0] * strain(s - data[1], data[-1])
+
+
+def _owners(structure: Any) -> Sequence[tuple[str, str]]:
+    return structure.law_owners
+
+
+def _touches(structure: Any) -> Sequence[int]:
+    return range(len(structure.law_owners))
+
+
+def _numbers(structure: Any, model: Model) -> Sequence[Sequence[float]]:
+    """Joints have no backlash; the three positions of a free joint have no friction and springs of their own."""
+    out = []
+    for coordinate in structure.scalar_coordinates:
+        joint = model.joint(coordinate.joint)
+        row = dict(zip(LAW, (*(getattr(joint, f) for f in LAW[:-1]), 0.0), strict=True))
+        if joint.kind == FREE:
+            row |= {"springref": joint.spring_position[coordinate.component], "friction": 0.0}
+        out.append([*row.values()])
+    return [*out, *([getattr(t, f) for f in LAW] for t in model.transmissions)]
+
+
+TYPE = CoordinateForce("law", LAW, _owners, _touches, _numbers, _force, _by_numbers, _energy, inertia="armature")
