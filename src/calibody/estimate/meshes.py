@@ -179,7 +179,7 @@ class Level:
         """With unmodelled forces, once the maximum is found: what the likelihood itself says of the error bars."""
         return bars(*self.likely) if self.likely is not None and self.solution.converged else None
 
-    @property
+    @cached_property
     def final(self) -> Uncertainty:
         """Error bars with all that can be said of them."""
         if self.bars is None:
@@ -204,7 +204,12 @@ def _settled(levels: Sequence[Level]) -> bool:
     last, moved = levels[-1].solution.last, levels[-1].solution.theta - levels[-2].solution.theta
     if last is not None and moved @ last.information @ moved > (MUCH * MOVES) ** 2 * len(moved):
         return False
-    values, sd = [level.values for level in levels], levels[-1].found.sd
+    return _within(levels, levels[-1].found.sd) or (levels[-1].bars is not None and _within(levels, levels[-1].final.sd))
+
+
+def _within(levels: Sequence[Level], sd: np.ndarray) -> bool:
+    """Whether halving the mesh moved the values by a fraction of these standard deviations. (With unmodelled forces, first of Gauss-Newton's, which are free and may be several times too small.)"""
+    values = [level.values for level in levels]
     moved, error = np.abs(values[-1] - values[-2]), _discretisation(values, _second_order(values))
     assert error is not None
     return bool(np.all(((moved <= MOVES * sd) & (error <= COARSE * sd)) | ~np.isfinite(sd) | (sd == 0.0)))
