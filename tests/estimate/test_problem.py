@@ -118,3 +118,15 @@ def test_a_motion_is_carried_to_other_noise_and_meshes(compliant: cb.Result) -> 
     np.testing.assert_allclose(there.q[:, ::2], states.q, atol=1e-12)
     force = there.parts[PROCESS] * finer.process_sd()
     np.testing.assert_allclose(force[1::2], states.parts[PROCESS] * run.process_sd(), atol=1e-12)
+
+
+def test_the_place_of_a_mass_that_is_zero_moves_nothing() -> None:
+    """A fit passes through it where a payload is not there at all."""
+    arm = cb.Body("arm", mass=1.0, com=(0, 0, -0.2), inertia=(0.02, 0.02, 0.02))
+    load = cb.Body("load", parent="arm", mass=0.0, inertia=(1e-3, 1e-3, 1e-3))
+    model = cb.Model("arm", bodies=[arm, load], joints=[cb.Joint("hinge", "arm", axis=(0, 1, 0))])
+    motion = cb.simulate(model, 1.0, 0.01, {"joint.hinge.angle": 1.0})
+    run = cb.Recording("swing", (cb.Observation("joint.hinge.angle", motion.time, motion["joint.hinge.angle"], 1e-3),))
+    result = cb.fit(model, run, {"body.load.com.z": cb.Unknown(0.0, scale=0.1), "joint.hinge.damping": cb.Unknown(0.01)})
+    assert result.converged and result.parameters["body.load.com.z"].sd is None
+    assert abs(result.parameters["joint.hinge.damping"].value) < 1e-3

@@ -115,8 +115,8 @@ class _Columns:
         link = self.structure.body_link[place.name]
         where = np.flatnonzero(self.plan.massive == link)
         out = np.zeros((self.structure.nv, self.nodes - 2))
-        if len(where):
-            tangent = self._tangent(place)
+        tangent = self._tangent(place)
+        if len(where) and tangent.any():  # the place of a mass that is zero moves nothing
             left, right = sum(tangent[k] * self._regressors[k][:, :, where[0]] for k in np.flatnonzero(tangent).tolist())  # type: ignore[misc]
             dofs = self.structure.dofs_above[link]
             out[dofs] = np.einsum("ajm,am->jm", self.frames.T[:, dofs, 1:-1], left[:, 1:] + right[:, :-1])
