@@ -107,6 +107,28 @@ def test_it_says_when_it_gives_up() -> None:
     assert not solution.converged and "2 iterations" in solution.status
 
 
+class Bent(AbstractProblem):
+    """A residual like dry friction, `100 t/sqrt(1 + t^2)`: Gauss-Newton goes from t to -t^3, hardly nearer from side to side where |t| is a little less than one."""
+
+    lower, upper, scale = np.full(1, -np.inf), np.full(1, np.inf), np.full(1, 10.0)
+
+    def values(self, x: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.concatenate([100.0 * theta / np.sqrt(1.0 + theta**2), x]), np.zeros(0)
+
+    def linearise(self, x: np.ndarray, theta: np.ndarray) -> Linearisation:
+        Fx, Ft = sp.csr_matrix(np.array([[0.0], [1.0]])), np.array([[100.0 * float((1.0 + theta[0] ** 2) ** -1.5)], [0.0]])
+        return Linearisation(self.values(x, theta)[0], Fx, Ft, np.zeros(0), sp.csr_matrix((0, 1)), np.zeros((0, 1)))
+
+    def move(self, x: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return x + d
+
+
+def test_a_step_back_is_halved() -> None:
+    found = minimise(Bent(), np.zeros(1), np.array([0.995]))
+    assert found.converged and abs(found.theta[0]) < 1e-6
+    assert [i.length for i in found.history[:2]] == [1.0, 0.5] and len(found.history) <= 5  # nine without
+
+
 @pytest.mark.parametrize("repeats", [2, 4])
 @pytest.mark.parametrize("sides", [2, 3, 4])
 def test_going_round_is_seen(sides: int, repeats: int) -> None:

@@ -27,6 +27,9 @@ factorisation where parameters are many. Error bars take more (`condensed.REFINE
 LONGEST_CYCLE = 4
 """Steps of a cycle between pieces of piecewise equations that is looked for; two and three were seen."""
 
+BACK = 0.6
+"""Part of the step before that a step goes back by from which only half of it is tried."""
+
 ATTEMPTS = 12
 """Steps tried with more and more damping of the parameters, and as many then with more and more of the states."""
 
@@ -89,7 +92,7 @@ class Settings:
     moved little too. (Without parameters there is only that to go by, and the equations have to hold before the step already.)"""
     close: float = 0.03
     """Where a kink (dry friction) keeps the iteration between two neighbouring pieces, it counts as converged after three steps in a row
-    that move the parameters by less than this many standard deviations, the equations holding to `close_feasibility`."""
+    that move the parameters by less than this many standard deviations each (rms), the equations holding to `close_feasibility`."""
     close_feasibility: float = 1e-4
     proximal: np.ndarray | float = 1.0
     """Every step is held to the point it starts from as if that were known to one declared scale, times this to the power -1/2: nothing where the data say
@@ -152,6 +155,7 @@ def minimise(
     history: list[Iteration] = []
     lin = problem.linearise(x, theta)
     taken: Step | None = None
+    before: np.ndarray | None = None
     close = 0
     tethered = problem.tethered
     loose = not np.any(tethered)
@@ -167,11 +171,12 @@ def minimise(
                 continue
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
             trial = penalised(penalty, taken.multipliers)
-            length, new = search(problem, lin, taken, x, theta, trial, settings.shortest)
+            back = before is not None and _goes_back(taken, before)
+            length, new = search(problem, lin, taken, x, theta, trial, settings.shortest, 0.5 if back else 1.0)
             size = lin.size(theta)
             free = damping == tether == 0.0
             done = free and change < settings.tolerance and violation < settings.feasibility * size
-            near = free and change < settings.close and violation < settings.close_feasibility * size
+            near = free and change < settings.close * np.sqrt(max(len(theta), 1)) and violation < settings.close_feasibility * size
             close = close + 1 if near else 0
             stuck = near and length < settings.shortest  # at the bottom, as far as rounding and kinks allow
             done = done or stuck or close >= 3
@@ -193,7 +198,7 @@ def minimise(
         if report is not None:
             report(history[-1])
         short = short + 1 if length < SHORT else 0
-        taken = taken.alone
+        before, taken = length * taken.parameters, taken.alone
         x, theta = new
         if length > 0.0:
             lin = problem.linearise(x, theta)
@@ -207,6 +212,11 @@ def minimise(
             damping = 0.0 if damping < 1e-6 else damping / 10.0
             tether = 0.0 if tether < FIRST * RELAXED else tether / RELAXED
     return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
+
+
+def _goes_back(taken: Step, before: np.ndarray) -> bool:
+    """Whether a step goes back most of the way that the one before went: over a kink, or where residuals bend much; the bottom is then between the two."""
+    return float(taken.parameters @ taken.information @ before) < -BACK * float(before @ taken.information @ before)
 
 
 def _alternates(history: Sequence[Iteration], information: Arrow, repeats: int) -> bool:
@@ -231,11 +241,11 @@ def penalised(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray
 
 
 def search(
-    problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float
+    problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float, first: float = 1.0
 ) -> tuple[float, tuple]:
-    """Halve the step until the merit function decreases; 0 and the old point if it does not.
+    """Halve the step, `first` times its length to begin with, until the merit function decreases; 0 and the old point if it does not.
 
-    A full step that fails only because the equations curve is tried once more with the states corrected for it (against the Maratos effect).
+    A first step that fails only because the equations curve is tried once more with the states corrected for it (against the Maratos effect).
     """
 
     def merit(F: np.ndarray, C: np.ndarray, theta: np.ndarray) -> float:
@@ -244,7 +254,7 @@ def search(
     start = merit(lin.F, lin.C, theta)
     predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
     expected = start - merit(predicted, np.zeros_like(lin.C), theta + taken.parameters)
-    length = 1.0
+    length = first
     while length >= shortest:
         candidate = problem.move(x, length * taken.states), problem.shift(theta, length * taken.parameters)
         values = problem.values(*candidate)
@@ -253,7 +263,7 @@ def search(
             enough = start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start)
             if merit(*values, candidate[1]) <= enough:
                 return length, candidate
-            if length == 1.0 and len(values[1]):
+            if length == first and len(values[1]):
                 curved = taken.factor.solve(np.concatenate([np.zeros(taken.factor.n), -values[1]]))[: taken.factor.n]
                 corrected = problem.move(candidate[0], curved), candidate[1]
                 values = problem.values(*corrected)
