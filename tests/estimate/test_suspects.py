@@ -199,6 +199,6 @@ def test_what_is_between_motor_and_joint_is_named(between: dict[str, float], pat
 
 @pytest.mark.slow
 def test_a_model_that_lacks_nothing_is_rarely_suspected() -> None:
-    """All tests of a fit together: at most 3 % false alarms asked, 1 % meant; of 60 fits three would be chance at 1 %."""
+    """All tests of a fit together: 2 % false alarms meant; more than four of 60 fits would be chance once in a hundred times."""
     alarms = [s.sentence for seed in range(60) for s in fitted(recorded(100 + seed)).lacks[:1]]
-    assert len(alarms) <= 3, alarms
+    assert len(alarms) <= 4, alarms

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 MOST = 4
 """Numbers added to one fit; a model that lacks more than that is not mended by numbers."""
 CONFIRMED = 3.0
+"""Of its own standard deviations that a number has to end away from where it was held: by chance once in 370 times, and it was suspected before."""
 RIVALS, NEARLY = 3, 0.5
-"""Suspects fitted in one round, and the share of the first one's chi2 from which another is its rival."""
+"""Suspects fitted in one round, and the share of the first one's gain from which another is its rival: what one step gains is only about what a fit gains, and the
+fits decide, so that more rivals cost time and nothing else."""
 
 
 @dataclass(frozen=True)

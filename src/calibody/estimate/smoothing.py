@@ -22,7 +22,7 @@ from calibody.solve.projected import Projected
 SMOOTHED = 1e-4
 """Decrease of the cost that a further step promises, below which that step is the last: what is left after it is of second order."""
 NEAR = 0.1
-"""Promised decrease below which a step is taken at full length without looking."""
+"""Promised decrease of the cost below which a step is taken at full length without looking: it is sqrt(0.2) = 0.4 standard deviations long, over which the cost is a parabola."""
 SLOW = 1e-3
 """The same for a motion that comes no nearer: rounding, or the kink of a friction law."""
 

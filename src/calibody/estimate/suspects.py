@@ -28,8 +28,8 @@ from calibody.mechanics.structure import HINGE, SLIDE
 from calibody.solve.condensed import step
 from calibody.solve.threads import one_thread
 
-LACKING = 0.01
-"""Probability, with all tests of a fit together, below which a suspect is named."""
+LACKING = 0.02
+"""Probability, with all tests of a fit together, below which a suspect is named: with 1 % for runs that seem to disagree (uncertainty.DISAGREE) 3 % of the fits are suspected falsely."""
 SCREEN = 0.2
 """The same, from which a suspect of a fit with process noise is looked at more closely."""
 ALIKE = 4.0

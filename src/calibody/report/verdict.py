@@ -26,13 +26,13 @@ SMALL = 0.7
 NOT_WHITE = 1e-4
 """Probability (Ljung-Box) below which residuals are not white, whatever other tests say: with ten channels false in one fit of a thousand."""
 CLOSE, FAR = 0.05, 0.3
-"""Error of a free prediction relative to the motion: close below the first, far off above the second."""
+"""Error of a free prediction relative to the motion (rms): close below the first, far off above the second. The model then explains less than 1 - 0.3^2 = 91 % of the motion's variance."""
 IMPOSSIBLE = "The estimates are not physically possible together"
 """How the note of a fit begins whose estimates no mechanism can have."""
 ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
-"""Standard deviations that something missing would move an estimate by, from which its error bar misleads."""
+"""Standard deviations that something missing would move an estimate by, from which its error bar misleads: a 95 % interval that is off by one holds the truth in 83 % of cases."""
 UNLIKELY, RIGHT = 0.01, 3.0
 """Probability with which the worst of all runs left out is this far off although the model is right (errors of a run with one cause, which are the widest spread), and how many times further off is wrong."""
 
