@@ -40,6 +40,7 @@ from calibody.estimate.unknowns import WIDTH, Entry, Unknown, entries, model_pat
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
+from calibody.mechanics.elements.law import STEEP
 from calibody.mechanics.structure import Structure
 from calibody.model import Model, paths
 from calibody.model.elements import HINGE, SLIDE
@@ -51,8 +52,10 @@ from calibody.solve.threads import one_thread, spread
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
 SHARPER = 0.5
-"""On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it; much below |acceleration| h/2 it only makes
-reversals depend on where the nodes lie."""
+"""On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it ..."""
+RESOLVED = 0.5 / STEEP
+"""... nor is it less than this part of the change of rate from one interval to the next: at a reversal, then, some interval is within the ramp of the friction law (`law.py`), which is
+`STEEP` times as wide on either side. Narrower ones are jumped over, and steps go to and fro between where the nodes may lie."""
 SOON = 25
 """Most steps on the coarsest mesh of an attempt without unmodelled forces."""
 SHARPENING = 20
@@ -306,7 +309,7 @@ class Meshes:
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
         sharper = self.friction and coarse is not None and not self.blunt
         if sharper:
-            sharp = SHARPER * sharp * h / self.coarsest
+            sharp = np.maximum(SHARPER * sharp * h / self.coarsest, RESOLVED * self._rms(problem, x, theta, partial(np.diff, axis=1)))
         elif self.friction and coarse is not None:
             sharp = self._kept(coarse)
         tolerance = 0.03 if rough else TOLERANCE
@@ -462,13 +465,17 @@ class Meshes:
 
     def rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
         """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
+        rates = self._rms(problem, x, theta, lambda rates: rates)
+        return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
+
+    def _rms(self, problem: Problem, x: list[States], theta: np.ndarray, of_rates: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Of something made of the rates (coordinates, intervals) of every scalar coordinate, over all runs."""
         squares = []
         for r, states in enumerate(x):
             model, numbers, _ = problem.model_of(r, theta)
             frames = problem.frames(r, states, model, numbers)
-            squares.append(np.mean(interval_rates(frames, problem.runs[r].h)[1] ** 2, axis=1))
-        rates = np.sqrt(np.mean(squares, axis=0))
-        return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
+            squares.append(np.mean(of_rates(interval_rates(frames, problem.runs[r].h)[1]) ** 2, axis=1))
+        return np.sqrt(np.mean(squares, axis=0))
 
     # -- result ------------------------------------------------------------------------------------------------------------------
 
