@@ -116,3 +116,20 @@ def test_unknowns_outside_the_equations_of_motion_converge() -> None:
     for path, true in (("joint.pivot.angle.bias", 0.05), ("site.tip.position.z", -1.2)):
         found = result.parameters[path]
         assert found.sd is not None and abs(found.value - true) < 4.0 * found.sd
+
+
+def test_a_given_mesh_says_what_half_of_its_step_would_change() -> None:
+    """One Gauss-Newton step on the finer mesh foresees the fit there; it is said from 0.3 standard deviations on."""
+    times = np.arange(0.0, 3.005, 0.01)
+    arm = cb.Body("arm", mass=0.4, com=(0, 0, -0.3), inertia=(0.012, 0.012, 0.0004))
+    model = cb.Model("pendulum", [arm], [cb.Joint("hinge", "arm", axis=(0, 1, 0), damping=0.02, friction=0.03)], actuators=[cb.Actuator("motor", "hinge")])
+    torque = cb.Signal(times, 0.8 * np.sin(4 * times) + 0.4 * np.sin(9 * times), hold="linear")
+    angle = cb.simulate(model, 3.0, 1e-3, drive={"actuator.motor": torque})["joint.hinge.angle"][::10] + 0.02 * np.random.default_rng(1).normal(size=len(times))
+    run = cb.Recording("swing", (cb.Observation("joint.hinge.angle", times, angle, sd=0.02),), (cb.Drive("actuator.motor", torque),))
+    guesses = {"body.arm.mass": 0.6, "body.arm.inertia.yy": 0.02, "joint.hinge.damping": 0.03, "joint.hinge.friction": 0.02}
+    for noise, h, said in (("none", 0.02, True), ("none", 0.0025, False), (0.02, 0.02, True)):
+        coarse, fine = (cb.fit(model, run, guesses, h=step, process_noise=noise) for step in (h, 0.5 * h))
+        assert coarse.converged and fine.converged and any("mesh of half the step" in n for n in coarse.notes) is said
+        for path, e in coarse.parameters.items():
+            moved = abs(fine.parameters[path].value - e.value)
+            assert e.discretisation_error is not None and e.sd is not None and abs(e.discretisation_error - moved) < 0.1 * moved + 0.03 * e.sd

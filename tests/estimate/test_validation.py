@@ -95,7 +95,10 @@ def test_unmodelled_forces_widen_the_band() -> None:
                 f"run{k}", (cb.Observation("joint.hinge.angle", TIMES, angle, sd=0.002),), (cb.Drive("actuator.motor", cb.Signal(TIMES, u, hold="zero")),)
             )
         )
-    found = cb.fit(pendulum(), shaken, GUESS, process_noise=0.05, h=0.01).validate()
+    result = cb.fit(pendulum(), shaken, GUESS, process_noise=0.05, h=0.01)
+    test = result.force_tests["hinge"]
+    assert not test.slow and 1e-3 < test.probability < 1.0 and 15 <= test.dof <= 40 and test.chi2 < 3 * test.dof
+    found = result.validate()
     assert found.inside > 0.8 and max(found.in_bands.values()) < 2.6
     for c, run in zip(found.channels, shaken, strict=True):
         assert c.band.max() > 10.0 * c.band[0]

@@ -113,6 +113,11 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     assert any(i.sentence.startswith("No (chi² between them 90 for 2 degrees of freedom)") for i in split.items)
     far = {"swing": {"incomplete": None, "channels": {"joint.hinge.angle": {"rms": 1.0, "rms_of_signal": 1.0}}}}
     assert any(i.level == MIND and "up to 100 % of the motion" in i.sentence for i in verdict(changed(folder, predictions=far)).items)
+    test = {"probability": 0.4, "chi2": 20.0, "dof": 19}
+    white, slow = (verdict(changed(folder, force_tests={"hinge": {**test, "probability": p}})) for p in (0.4, 1e-5))
+    asked = [next(i for i in v.items if i.question == "Are the unmodelled forces noise?") for v in (white, slow)]
+    assert asked[0].level == GOOD and asked[1].level == MIND and "not at joint.hinge" in asked[1].sentence
+    assert asked[1].details == ("joint.hinge: chi² of slow forces 20 for 19 degrees of freedom (probability 1·10⁻⁵).",)
     assert "validation" not in json.dumps([i.question for i in verdict(changed(folder, validation=None)).items])
 
     def unseen(off: float, **failed: str) -> Any:

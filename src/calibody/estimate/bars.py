@@ -17,8 +17,9 @@ import numpy as np
 
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
 from calibody.estimate.marginal import FEW
+from calibody.estimate.result import ForceTest
 from calibody.estimate.scores import nodes_of_rows, spread_of
-from calibody.estimate.slow import Slow, slow_forces
+from calibody.estimate.slow import slow_forces
 from calibody.solve.threads import one_thread
 
 MOST = 24
@@ -31,7 +32,7 @@ LEAST = 1e-4
 class Bars:
     covariance: np.ndarray
     """Of the parameters; zero for those at a bound."""
-    slow: dict[str, Slow]
+    slow: dict[str, ForceTest]
     """By joint."""
 
 
@@ -90,6 +91,6 @@ def _nodes(function: Likelihood, count: int) -> np.ndarray:
     return np.concatenate([np.full(count - len(out), -1), out])
 
 
-def _slow(function: Likelihood, spot: Spot, here: Derivatives, free: np.ndarray) -> dict[str, Slow]:
+def _slow(function: Likelihood, spot: Spot, here: Derivatives, free: np.ndarray) -> dict[str, ForceTest]:
     """The test of every disturbed joint, all runs together."""
     return slow_forces(spot.problem, spot.x, spot.theta, here.lin, here.taken.factor, here.T[:, : function.p][:, free])

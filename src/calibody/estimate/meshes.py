@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from calibody.errors import CalibodyError, told
+from calibody.errors import CalibodyError, NumericalError, told
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import Bars, bars
 from calibody.estimate.beginning import best_start, slow_hypers, with_memory
@@ -31,7 +31,6 @@ from calibody.estimate.problem import Problem, independent, multipliers_of, owne
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
-from calibody.estimate.slow import SLOW
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.uncertainty import Uncertainty, assess
@@ -46,6 +45,7 @@ from calibody.model import Model, paths
 from calibody.model.elements import HINGE, SLIDE
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
+from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.threads import one_thread, spread
 
@@ -101,7 +101,7 @@ def transcribe(
         calm = worker.calm()
         levels = calm.levels(base, theta, h is None)
         if not calm.pushed(levels):
-            return calm.result(levels, time.perf_counter() - began)
+            return calm.result(levels, time.perf_counter() - began, halved=h is not None)
         worker.history, worker.hints = calm.history, [levels[-1].solution.theta]
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
@@ -109,7 +109,7 @@ def transcribe(
         softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start)
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
-    return worker.result(levels, time.perf_counter() - began)
+    return worker.result(levels, time.perf_counter() - began, halved=h is not None)
 
 
 def prepared(
@@ -479,16 +479,22 @@ class Meshes:
 
     # -- result ------------------------------------------------------------------------------------------------------------------
 
-    def result(self, levels: Sequence[Level], seconds: float) -> Result:
+    def result(self, levels: Sequence[Level], seconds: float, halved: bool = False) -> Result:
+        """What was found; `halved`: on a mesh that was given, with what half of its step would change."""
         problem, solution, found = levels[-1].problem, levels[-1].solution, levels[-1].final
         mesh = Mesh(problem.runs[0].h, len(levels) - 1)
         values = [level.values for level in levels]
-        error = _discretisation(values, _second_order(values))
+        error = self._by_halving(levels[-1]) if halved and solution.converged else _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
         again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold)
         comparison = compared(problem, solution, found) if levels[-1].likely is not None and self.hypers and solution.converged else None
-        self.notes += [*self._larger(problem), *self._slow(levels[-1]), *_apart(comparison)]
+        self.notes += [
+            *self._larger(problem),
+            *self._slow(levels[-1]),
+            *_apart(comparison),
+            *(self._too_coarse(levels[-1], error) if halved and error is not None else ()),
+        ]
         return outcome(
             problem,
             solution,
@@ -502,11 +508,37 @@ class Meshes:
             seconds=seconds,
             process_noise=self._process_noise(problem),
             slow_forces=self._slow_forces(problem),
+            force_tests={} if levels[-1].bars is None else levels[-1].bars.slow,
             without_forces=comparison,
             again=again,
             lacks=self._lacks(levels),
             limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
         )
+
+    def _by_halving(self, level: Level) -> np.ndarray | None:
+        """By how much every number reported would move on a mesh of half the step: one Gauss-Newton step there, from the motion of this one. None where that mesh is too large."""
+        old, theta = level.problem, level.solution.theta
+        if 2 * _entries(level) > LARGEST or not len(theta):
+            return None
+        problem, x = self._finer(level, self.problem(0.5 * old.runs[0].h, [run.noise for run in old.runs]), theta)
+        problem = replace(problem, runs=tuple(replace(run, deltas=o.deltas, smooth=o.smooth) for run, o in zip(problem.runs, old.runs, strict=True)))
+        try:
+            taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale, problem.slope)
+        except NumericalError:
+            return None
+        return np.abs(reported(problem.entries, problem.shift(theta, taken.parameters)).values - level.values)
+
+    @staticmethod
+    def _too_coarse(level: Level, moved: np.ndarray) -> list[str]:
+        sd = level.final.sd
+        ratio = np.where(np.isfinite(sd) & (sd > 0.0), moved / np.maximum(sd, 1e-300), 0.0)
+        worst, h = int(np.argmax(ratio)), 1e3 * level.problem.runs[0].h
+        if ratio[worst] <= MOVES:
+            return []
+        return [
+            f"On a mesh of half the step ({0.5 * h:.3g} ms instead of {h:.3g} ms) {level.found.reported.names[worst]} would move by {ratio[worst]:.2g} of its standard deviation; "
+            "give a smaller h, or leave it out."
+        ]
 
     def _larger(self, problem: Problem) -> list[str]:
         """Channels whose noise was found to be larger than stated."""
@@ -525,7 +557,7 @@ class Meshes:
             f"{FORCE_NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
             "friction, a cable); the error bars allow for its scatter, not for the bias it causes."
             for joint, slow in found.items()
-            if slow.probability < SLOW
+            if slow.slow
         ]
 
     def _lacks(self, levels: Sequence[Level]) -> tuple[Suspect, ...]:

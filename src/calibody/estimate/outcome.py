@@ -10,7 +10,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, Mesh, Outlier, Result, SlowForce, Suspect
+from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -36,6 +36,7 @@ def outcome(
     again: Again,
     lacks: Sequence[Suspect] = (),
     slow_forces: dict[str, SlowForce] | None = None,
+    force_tests: dict[str, ForceTest] | None = None,
     limits: np.ndarray | None = None,
     without_forces: Comparison | None = None,
 ) -> Result:
@@ -74,6 +75,7 @@ def outcome(
         noise_given=given,
         process_noise=process_noise,
         slow_forces=slow_forces or {},
+        force_tests=force_tests or {},
         without_forces=without_forces,
         runs_agree=found.agreement,
         outliers=_outliers(channels, recordings),

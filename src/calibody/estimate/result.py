@@ -32,6 +32,8 @@ FORCES_DECIDE = "The estimates depend on the unmodelled forces"
 """How the note begins that says that they differ by more; the verdict looks for it."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
+SLOW = 1e-3
+"""Probability below which the unmodelled force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
 FORCE_NOT_WHITE = "The unmodelled force is not white"
 """How the note begins that says so of a joint; the verdict looks for it."""
 
@@ -127,6 +129,19 @@ class SlowForce:
 
 
 @dataclass(frozen=True)
+class ForceTest:
+    """Whether the unmodelled force of a joint is the noise it was taken to be: chi-square of slow forces, its degrees of freedom, and the probability of it if nothing slow is missing."""
+
+    probability: float
+    chi2: float
+    dof: int
+
+    @property
+    def slow(self) -> bool:
+        return self.probability < SLOW
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What a fit without unmodelled forces says beside one with them, begun where that ended."""
 
@@ -217,6 +232,8 @@ class Result:
     noise_given: bool
     process_noise: dict[str, float]
     """Standard deviation of the unmodelled force of each joint, if it is drawn anew every sampling period [N, N m]."""
+    force_tests: dict[str, ForceTest]
+    """By joint: whether its unmodelled force is noise, or something slow is missing; empty for fits without unmodelled forces."""
     slow_forces: dict[str, SlowForce]
     """The unmodelled force with a memory of each joint that has one, beside the former or instead of it."""
     without_forces: Comparison | None

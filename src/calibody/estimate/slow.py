@@ -7,7 +7,6 @@ covariance `Tc'Tc` if the forces are white, smoothing or not, and its square in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 from calibody.estimate.chi_square import exceeded
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
+from calibody.estimate.result import ForceTest
 from calibody.mechanics import assembly
 from calibody.mechanics.plan import plan_of
 from calibody.solve.condensed import Linearisation, Refined, Runs, Sparse, Together
@@ -22,24 +22,13 @@ from calibody.solve.condensed import Linearisation, Refined, Runs, Sparse, Toget
 MODES = 20
 ALONE = 10
 """Runs up to which each may have slow forces of its own; beyond, their modes would outgrow the data."""
-SLOW = 1e-3
-"""Probability below which the force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
 KNOWN = 1e-2
 """Share of the largest information below which a mode counts as none (what the parameters do themselves)."""
 
 
-@dataclass(frozen=True)
-class Slow:
-    """The test of one joint's force: chi-square, degrees of freedom and its probability if the force is white."""
-
-    probability: float
-    chi2: float
-    dof: int
-
-
 def slow_forces(
     problem: Problem, x: Sequence[States], theta: np.ndarray, lin: Linearisation | Runs, factor: Refined | Together, T: np.ndarray
-) -> dict[str, Slow]:
+) -> dict[str, ForceTest]:
     """The test of every disturbed joint, all runs together; `lin` and its factor are the states' at this point, T how the residuals follow the parameters that may move."""
     Q, _ = np.linalg.qr(T / np.maximum(np.linalg.norm(T, axis=0), 1e-300)) if T.shape[1] else (T, None)
     out = {}
@@ -51,7 +40,7 @@ def slow_forces(
         mu, V = np.linalg.eigh(moved.T @ moved)
         good = mu > KNOWN * max(float(mu.max(initial=0.0)), 1e-300)
         chi2, dof = float((((V.T @ (moved.T @ lin.F))[good]) ** 2 / mu[good]).sum()), int(good.sum())
-        out[joint] = Slow(exceeded(dof, chi2) if dof else 1.0, chi2, dof)
+        out[joint] = ForceTest(exceeded(dof, chi2) if dof else 1.0, chi2, dof)
     return out
 
 

@@ -187,7 +187,8 @@ def _continued(short: Run, whole: Run, x: States, model: Model, motion: Motion, 
     parts[NODES] = np.concatenate([x.q[:, :node], simulated.q[:, :rest]], axis=1)
     parts[MULTIPLIERS] = np.concatenate([x.multipliers[:, :node], simulated.multipliers[:, :rest]], axis=1)
     if whole.disturbed:
-        since = np.maximum(whole.layout.by_name[PROCESS].times - short.times[-1], 0.0)[:, None]
+        drawn = whole.times[0] + whole.held * np.arange(1, whole.draws + 1)
+        since = np.maximum(drawn - short.times[-1], 0.0)[:, None]
         parts[PROCESS] = parts[PROCESS] * np.where(since > 0.0, lasting.share(since), 1.0)
     return States(parts)
 

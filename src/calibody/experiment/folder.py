@@ -133,7 +133,7 @@ class Progress:
         }
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
-            "fit": {}, "predictions": {}, "validation": None, "noise": {"given": None, "measured": {}, "process": {}}, "chi2": None, "dof": None, "runs_agree": None,
+            "fit": {}, "predictions": {}, "validation": None, "noise": {"given": None, "measured": {}, "process": {}}, "force_tests": {}, "chi2": None, "dof": None, "runs_agree": None,
             "outliers": [], "lacks": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
@@ -165,6 +165,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
             "process": dict(result.process_noise),
             "slow": {joint: asdict(f) for joint, f in result.slow_forces.items()},
         },
+        "force_tests": {joint: asdict(test) for joint, test in result.force_tests.items()},
         "without_forces": None if result.without_forces is None else asdict(result.without_forces),
         "chi2": _number(result.chi2),
         "dof": result.dof,

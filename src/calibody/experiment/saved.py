@@ -15,7 +15,7 @@ import numpy as np
 from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.result import Agreed, ChannelFit, Comparison, Estimate, Mesh, Outlier, SlowForce, Suspect, described
+from calibody.estimate.result import Agreed, ChannelFit, Comparison, Estimate, ForceTest, Mesh, Outlier, SlowForce, Suspect, described
 from calibody.estimate.validation import Unseen, Validation
 from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES, VALIDATION
 
@@ -99,6 +99,10 @@ class Saved:
     def process_noise(self) -> Mapping[str, float]:
         return self.document["noise"]["process"]
 
+    @cached_property
+    def force_tests(self) -> Mapping[str, ForceTest]:
+        return {joint: ForceTest(**given) for joint, given in self.document.get("force_tests", {}).items()}
+
     @property
     def slow_forces(self) -> Mapping[str, SlowForce]:
         return {joint: SlowForce(**given) for joint, given in self.document["noise"].get("slow", {}).items()}
@@ -128,11 +132,10 @@ class Saved:
         if given is None:
             return None
         parts = self._table(VALIDATION).partition_by("run", "channel", as_dict=True, maintain_order=True)
-        numbers = ("time", "measured", "predicted", "noise", "band")
-        unseen = [
-            Unseen(str(run), str(channel), *(rows[name].fill_null(math.inf).to_numpy() for name in numbers), rows["foreseen"].to_numpy())
-            for (run, channel), rows in parts.items()
-        ]
+        unseen = []
+        for (run, channel), rows in parts.items():
+            time, measured, predicted, noise, band = (rows[name].fill_null(math.inf).to_numpy() for name in ("time", "measured", "predicted", "noise", "band"))
+            unseen.append(Unseen(str(run), str(channel), time, measured, predicted, noise, band, rows["foreseen"].to_numpy()))
         return Validation(given["halves"], tuple(unseen), given["failed"])
 
     @property

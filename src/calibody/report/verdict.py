@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import COARSE, FORCE_NOT_WHITE, FORCES_DECIDE
+from calibody.estimate.result import COARSE, FORCES_DECIDE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -120,10 +120,17 @@ def _possible(found: Saved) -> Iterator[Item]:
 
 
 def _slow(found: Saved) -> Iterator[Item]:
-    slow = [n for n in found.notes if n.startswith(FORCE_NOT_WHITE)]
-    if slow:
-        sentence = "No: a constant or slow force is missing. The error bars allow for its scatter, not for the bias it causes."
-        yield Item("Are the unmodelled forces noise?", MIND, sentence, tuple(slow))
+    question = "Are the unmodelled forces noise?"
+    tests = found.force_tests
+    details = tuple(
+        f"joint.{j}: chi² of slow forces {plain(t.chi2, 3)} for {counted(t.dof, 'degree')} of freedom (probability {plain(t.probability, 2)})."
+        for j, t in tests.items()
+    )
+    if slow := [f"joint.{joint}" for joint, test in tests.items() if test.slow]:
+        sentence = f"No, not at {listed(slow)}: a constant or slow force is missing. The error bars allow for its scatter, not for the bias it causes."
+        yield Item(question, MIND, sentence, details)
+    elif tests:
+        yield Item(question, GOOD, "Yes: nothing slow is left in them.", details)
 
 
 def _decided(found: Saved) -> Iterator[Item]:
