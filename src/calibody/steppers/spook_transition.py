@@ -364,7 +364,7 @@ class Transition:
             out[0, : 2 * self.nv] = np.concatenate([(self._mass(high, p) - self._mass(low, p)) @ x for x in d])
             gravity = high.base.gravity - low.base.gravity
             massive = _differ(high, low, ("mass", "inertia"))
-            axes = _differ(high, low, AXIS_NUMBERS) or _differ(high.base, low.base, ("law", "actuator"))
+            axes = _differ(high, low, AXIS_NUMBERS) or any(not np.array_equal(high.base.elements[name], low.base.elements[name]) for name in ("law", "drive"))
             dry = _differ(high, low, DRY_NUMBERS)
             for k, way in enumerate(ways):
                 rows = slice(k * self.nv, (k + 1) * self.nv)
