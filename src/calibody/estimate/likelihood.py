@@ -241,7 +241,7 @@ class Likelihood:
         response, out = taken.response[: taken.factor.n], np.zeros(self.p + self.n)
         still = self.lower >= self.upper
         before = marginal.dependent(problem, lin) if selected is not None else 0.0
-        seen = lin.Ft.any(axis=0)  # by the sensors: others move Fx only with the states, and if one does not, none does
+        seen = np.any(lin.Ft, axis=0)  # by the sensors: others move Fx only with the states, and if one does not, none does
         bent = True
         for k in np.flatnonzero(~still).tolist():
             if selected is None:
