@@ -14,6 +14,7 @@ import pytest
 from formats.catalogue import entries
 
 import calibody as cb
+from calibody.mechanics.channels import scalar_names
 
 PERIOD = 0.008
 """s: the controller's, whose torque is held in between, and that of the log."""
@@ -93,6 +94,50 @@ def test_friction_of_an_engine(tmp_path: Path) -> None:
         assert result.parameters[path].value == pytest.approx(value, rel=0.02), path
 
 
+FELT = {"gyroscope": {"site.tip.angular_rate": 0.01}, "force-torque sensor": {"site.cuff.force": 0.1, "site.cuff.torque": 0.01}}
+
+
+def two_links(tmp_path: Path) -> cb.Model:
+    file = tmp_path / "two.xml"
+    file.write_text(TWO_LINKS.replace('frictionloss="0.6"', "").replace('frictionloss="0.3"', ""))
+    model = cb.load(file)
+    sites = (cb.Site("tip", "lower", (0.02, 0.0, -0.3), (0.9, 0.1, 0.3, -0.2)), cb.Site("cuff", "lower", (0.0, 0.0, 0.02), (0.8, 0.3, 0.1, 0.2)))
+    return dataclasses.replace(model, sites=sites)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sensor", "h"), [("gyroscope", 0.0025), ("force-torque sensor", 0.005)])
+def test_a_sensor_is_worth_something(tmp_path: Path, sensor: str, h: float) -> None:
+    """30 recordings: with the sensor the error bars are smaller, and they still cover; its offsets are unknown too. (Rates of 3 rad/s at 2 Hz, read to 0.01 rad/s, need
+    the finer mesh.)"""
+    model = two_links(tmp_path)
+    truth = {"body.lower.mass": 1.0, "body.lower.com.z": -0.15, "body.lower.inertia.yy": 0.01, "joint.elbow.damping": 0.2}
+    clock = np.arange(0.0, 1.51, 0.01)
+    drives = tuple(cb.Drive(f"joint.{j}.force", cb.Signal(clock, a * np.sin(w * clock))) for j, a, w in (("shoulder", 4.0, 7.0), ("elbow", 1.5, 11.0)))
+    motion = cb.simulate(model, 1.49, 0.00125, {"joint.shoulder.angle": 0.4}, {d.channel: d.signal for d in drives})
+    alone = {"joint.shoulder.angle": 3e-3, "joint.elbow.angle": 3e-3}
+    offsets = [f"{name}.bias" for path in FELT[sensor] for name in scalar_names(model, path)]
+    z, ratios = [], []
+    for seed in range(30):
+        noise, bars = np.random.default_rng(seed), []
+        readings = {
+            name: motion[name][8:-8:8] + sd * noise.normal(size=len(motion.time[8:-8:8]))
+            for path, sd in (alone | FELT[sensor]).items()
+            for name in scalar_names(model, path)
+        }
+        sds = {name: sd for path, sd in (alone | FELT[sensor]).items() for name in scalar_names(model, path)}
+        for used, more in ((list(alone), []), (list(readings), offsets)):
+            seen = tuple(cb.Observation(name, motion.time[8:-8:8], readings[name], sds[name]) for name in used)
+            unknown = {path: cb.Unknown(1.2 * value) for path, value in truth.items()} | {path: cb.Unknown(0.0) for path in more}
+            result = cb.fit(model, cb.Recording("run", seen, drives), unknown, h=h)
+            assert result.converged, result.status
+            bars.append([result.parameters[path].sd for path in truth])
+        z += [(result.parameters[path].value - value) / result.parameters[path].sd for path, value in truth.items()]  # type: ignore[operator]
+        ratios.append(np.array(bars[1]) / np.array(bars[0]))
+    assert np.mean(ratios, axis=0).min() < 0.7 and np.mean(ratios, axis=0).max() < 1.02, np.mean(ratios, axis=0)
+    assert 0.9 <= np.mean(np.abs(z) < 1.96) <= 0.99, np.mean(np.abs(z) < 1.96)  # of 120: 95 % give or take 2
+
+
 ROBOT = ("example-robot-data", "ur_description/urdf/ur5_robot.urdf")
 DRY, VISCOUS = (6.0, 6.0, 4.0, 1.2, 1.0, 0.8), (8.0, 8.0, 6.0, 1.5, 1.2, 1.0)
 PAYLOAD = {"body.tool0.mass": 1.5, "body.tool0.com.x": 0.02, "body.tool0.com.y": -0.01, "body.tool0.com.z": 0.05}
@@ -119,17 +164,45 @@ def ur5() -> tuple[Path, mujoco.MjModel]:
     return found[0], spec.compile()
 
 
-@pytest.mark.slow
-def test_a_robot_with_its_payload() -> None:
-    """Six joints, 10 s at 125 Hz, from half the frictions, another payload, and its place unknown: what the engine has, within its error bars."""
-    file, engine = ur5()
-    log = closed_loop(engine, np.array([0.0, -1.2, 1.2, -0.5, 0.6, 0.2]), 10.0, 1.0)
+def robot(log: Log, file: Path) -> tuple[cb.Model, dict[str, float], dict[str, cb.Unknown]]:
+    """The robot with another payload, whose place is not known, and half of its frictions, with their widths unknown; and what is true."""
     model = cb.load(file)
     bodies = [dataclasses.replace(b, mass=1.0, inertia=(ROUNDNESS,) * 3) if b.name == "tool0" else b for b in model.bodies]
-    model = dataclasses.replace(model, bodies=tuple(bodies))
     frictions = {f"joint.{j}.{what}": x for what, values in (("friction", DRY), ("damping", VISCOUS)) for j, x in zip(log.joints, values, strict=True)}
     unknown = {path: cb.Unknown(0.0 if "com" in path else 1.0) for path in PAYLOAD} | {path: cb.Unknown(0.5 * x, lower=0.0) for path, x in frictions.items()}
+    return dataclasses.replace(model, bodies=tuple(bodies)), PAYLOAD | frictions, unknown | {f"joint.{j}.friction_rate": cb.Unknown() for j in log.joints}
+
+
+POSE = np.array([0.0, -1.2, 1.2, -0.5, 0.6, 0.2])
+
+
+@pytest.mark.slow
+def test_a_robot_with_its_payload() -> None:
+    """Six joints, 10 s at 125 Hz, the controller's torque as drive: payload and frictions to a part in a hundred. The engine's friction also goes ahead of the rate by 10 ms, which no law here
+    does: the residuals show it, and that is said (numbers are in docs/machines.md)."""
+    file, engine = ur5()
+    log = closed_loop(engine, POSE, 10.0, 1.0)
+    model, truth, unknown = robot(log, file)
     result = cb.fit(model, recording(log, 1e-3), unknown)
     assert result.converged, result.status
-    z = deviations(result, PAYLOAD | frictions)
+    for path, value in truth.items():
+        assert result.parameters[path].value == pytest.approx(value, rel=0.01), path
+    assert any("not white" in note for note in result.notes)
+
+
+@pytest.mark.slow
+def test_a_robot_whose_torques_are_measured() -> None:
+    """The same with the motors' gains unknown and their torques measured to 0.3 N m, between the instants of the commands: all within their error bars."""
+    file, engine = ur5()
+    log = closed_loop(engine, POSE, 10.0, 1.0)
+    model, truth, unknown = robot(log, file)
+    gain, noise, middle = 12.0, np.random.default_rng(3), log.time[:-1] + 0.5 * PERIOD
+    model = dataclasses.replace(model, actuators=tuple(cb.Actuator(f"motor{k}", j, gain=10.0) for k, j in enumerate(log.joints)))
+    measured = [cb.Observation(f"actuator.motor{k}.force", middle, log.torque[:-1, k] + 0.3 * noise.normal(size=len(middle)), 0.3) for k in range(6)]
+    commands = tuple(cb.Drive(f"actuator.motor{k}", cb.Signal(log.time, log.torque[:, k] / gain)) for k in range(6))
+    gains = {f"actuator.motor{k}.gain": gain for k in range(6)}
+    both = cb.Recording("log", (*recording(log, 1e-3).observations, *measured), commands)
+    result = cb.fit(model, both, unknown | {path: cb.Unknown(10.0) for path in gains})
+    assert result.converged, result.status
+    z = deviations(result, truth | gains)
     assert max(map(abs, z.values())) < 3.5, z
