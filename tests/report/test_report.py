@@ -313,3 +313,20 @@ def test_it_prints(browser: Browser) -> None:
     pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
     assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
     assert browser.problems == []
+
+
+def test_of_very_many_runs_the_first_are_drawn(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    what = experiment.load(write_files(tmp_path))
+    (run,) = what.runs()
+    runs = [dataclasses.replace(run, name=f"r{k}") for k in range(3)]
+    result = cb.fit(what.model(), runs, what.estimate(), h=0.02)
+    monkeypatch.setattr(run_folder, "DETAILED", 2)
+    monkeypatch.setattr(figures, "RUNS", 2)
+    found = cb.open(run_folder.write(result, tmp_path / "fit", validate=True))
+    assert list(found.document["predictions"]) == ["r0", "r1"] and set(found.bars["run"]) == {"r0", "r1"} and any("first 2 of 3 runs" in n for n in found.notes)
+    assert set(found.channels["run"]) == set(found.document["validation"]["runs"]) == {"r0", "r1", "r2"}
+    drawn = figures.figures(found)
+    assert drawn["runs"] == ["r0", "r1"] and drawn["undrawn"] == 1
+    for part in ("channels", "validation", "forces"):
+        assert {entry["run"] for entry in drawn[part]} == {"r0", "r1"}
+    assert "Figures show the first 2 of 3 runs" in write(found.folder).read_text(encoding="utf-8")

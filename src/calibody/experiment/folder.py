@@ -50,6 +50,8 @@ RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", 
 CHANNELS, STATES, FORCES, BARS, VALIDATION = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet", "validation.parquet"
 MOST_CORRELATED = 300
 """Parameters up to which `result.json` has the correlations of all of them (a megabyte)."""
+DETAILED = 50
+"""Runs that are predicted freely and have error bars of motion and forces, the first ones: half a second each, which a thousand runs have not."""
 PACKAGES = ("calibody", "jax", "mujoco", "numpy", "polars", "qdldl", "scipy")
 
 
@@ -266,8 +268,12 @@ def versions() -> dict[str, str]:
 
 def _predictions(result: Result) -> tuple[dict[str, Prediction], list[str]]:
     """Free predictions of all runs that can be simulated, and a sentence for the others."""
-    out, notes = {}, []
-    for recording in result.recordings:
+    out, notes, count = {}, [], len(result.recordings)
+    if count > DETAILED:
+        notes.append(
+            f"Free predictions and error bars of motion and forces are those of the first {DETAILED} of {count} runs; result.predict and result.sd give the others."
+        )
+    for recording in result.recordings[:DETAILED]:
         try:
             out[recording.name] = result.predict(recording)
         except CalibodyError as error:
@@ -351,7 +357,7 @@ def _bars(result: Result) -> polars.DataFrame:
     from calibody.estimate.channels import channel_sds, instants
 
     frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
-    for r, recording in enumerate(result.recordings if result.converged and result.problem.bars else ()):
+    for r, recording in enumerate(result.recordings[:DETAILED] if result.converged and result.problem.bars else ()):
         motion, times = result.motion(r), instants(result, r)
         paths = [p for p in motion.channels if (_is_state(p) or _is_force(p)) and not p.endswith(".orientation")]
         at = np.round((times - motion.time[0]) / motion.h).astype(int)

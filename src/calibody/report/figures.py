@@ -23,6 +23,8 @@ SAMPLES = 60_000
 MOST_SAMPLES, FEWEST_SAMPLES = 5600, 400
 """... and of one."""
 FORCE_POINTS, MOST_FORCE_POINTS, FEWEST_FORCE_POINTS = 120_000, 1500, 200
+RUNS = 50
+"""Runs that are drawn, the first ones; tables and every number have all of them."""
 SCENE_NUMBERS = 450_000
 """Coordinates of all frames of the replay."""
 LAGS = 60
@@ -36,15 +38,18 @@ def packed(x: Any) -> str:
 def figures(found: Saved) -> dict[str, Any]:
     """All figures of a finished result."""
     starts = dict(found.channels.group_by("run").agg(_minimum("time")).iter_rows())
+    runs = list(dict.fromkeys(found.channels["run"].to_list()))
+    starts = {run: starts[run] for run in runs[:RUNS]}
     return {
-        "runs": list(dict.fromkeys(found.channels["run"].to_list())),
+        "runs": runs[:RUNS],
+        "undrawn": len(runs[RUNS:]),
         "starts": {run: float(t) for run, t in starts.items()},
         "channels": _channels(found, starts),
         "correlation": _correlation(found),
         "convergence": _convergence(found),
         "validation": _validation(found, starts),
         "forces": _forces(found, starts),
-        "scene": _scene(found.scene),
+        "scene": _scene({**found.scene, "runs": found.scene["runs"][:RUNS]}),
     }
 
 
@@ -58,7 +63,7 @@ def _minimum(column: str) -> Any:
 
 
 def _channels(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
-    parts = found.channels.partition_by("run", "channel", as_dict=True, maintain_order=True)
+    parts = {key: rows for key, rows in found.channels.partition_by("run", "channel", as_dict=True, maintain_order=True).items() if key[0] in starts}
     most = int(np.clip(SAMPLES // max(1, len(parts)), FEWEST_SAMPLES, MOST_SAMPLES))
     out = []
     for (run, channel), rows in parts.items():
@@ -112,7 +117,7 @@ def _memory(residual: np.ndarray) -> dict[str, Any]:
 
 def _validation(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
     """By run and channel: what was left out, predicted, and the band; gaps where there is none."""
-    parts = () if found.validation is None else found.validation.channels
+    parts = [] if found.validation is None else [c for c in found.validation.channels if c.run in starts]
     most = int(np.clip(SAMPLES // (4 * max(1, len(parts))), FEWEST_SAMPLES, MOST_SAMPLES))
     out = []
     for c in parts:
@@ -170,7 +175,7 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
         whole, _, last = column.rpartition(".")
         vector = last in ("x", "y", "z", "rx", "ry", "rz")
         groups.setdefault(whole if vector else column, {})[last if vector else ""] = column
-    runs = found.forces.partition_by("run", as_dict=True, maintain_order=True)
+    runs = {key: rows for key, rows in found.forces.partition_by("run", as_dict=True, maintain_order=True).items() if key[0] in starts}
     bars = found.bars.partition_by("run", "channel", as_dict=True)
     most = int(np.clip(FORCE_POINTS // max(1, len(columns) * len(runs)), FEWEST_FORCE_POINTS, MOST_FORCE_POINTS))
     out = []
