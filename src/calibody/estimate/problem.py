@@ -186,7 +186,7 @@ class Problem(Observed[Run, States]):
         return single._known(motion, own) if parameters and residuals and self.small else single._linearised(motion, own, parameters, residuals)
 
     @cached_property
-    def small(self) -> bool:
+    def small(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Whether a whole linearisation, and the last step, are kept."""
         return sum(run.layout.rows * len(columns) for run, columns in zip(self.runs, self.columns, strict=True)) <= KEPT
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calibody.errors import CalibodyError
 from calibody.solve.arrow import Arrow
 from calibody.solve.chain import Chain
 from calibody.solve.condensed import REFINED, Linearisation, Step, step
@@ -61,6 +62,11 @@ class AbstractProblem(ABC):
     def tethered(self) -> np.ndarray | float:
         """What the square of a change of each state counts where the states are damped: 1 where a change of 1 is a large one, 0 where none is too large. 0: they never are."""
         return 0.0
+
+    @property
+    def small(self) -> bool:
+        """Whether the last linearisation is kept, so that asking for it again costs nothing."""
+        return False
 
     @abstractmethod
     def linearise(self, x: Any, theta: np.ndarray) -> Any:
@@ -240,6 +246,15 @@ def penalised(before: np.ndarray | float, multipliers: np.ndarray) -> np.ndarray
     return np.maximum(before, 1.5 * size + 1e-3 * float(size.max(initial=0.0)))
 
 
+def _tried(problem: AbstractProblem, candidate: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """F and C of a step that is likely taken, with all their derivatives, which are then known."""
+    try:
+        lin = problem.linearise(*candidate)
+    except CalibodyError:
+        return np.full(1, np.inf), np.full(1, np.inf)
+    return lin.F, lin.C
+
+
 def search(
     problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float, first: float = 1.0
 ) -> tuple[float, tuple]:
@@ -257,7 +272,7 @@ def search(
     length = first
     while length >= shortest:
         candidate = problem.move(x, length * taken.states), problem.shift(theta, length * taken.parameters)
-        values = problem.values(*candidate)
+        values = _tried(problem, candidate) if length == first and problem.small else problem.values(*candidate)
         if all(np.isfinite(v).all() for v in values):
             # rounding: the merit cannot be trusted below 1e-12 of itself
             enough = start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start)
