@@ -155,6 +155,11 @@ def test_soft_friction_grows_to_its_full_size(rate: float) -> None:
     np.testing.assert_allclose(motion["joint.axle.rate"], rate * width, rtol=2e-6)
 
 
+def test_soft_friction_is_refused_where_friction_is_sharp() -> None:
+    with pytest.raises(cb.CalibodyError, match=r"joint\.axle\.friction_rate is 2, but friction is sharp"):
+        cb.simulate(wheel(friction=0.05, friction_rate=2.0), 0.1, 0.01, stepper="spook")
+
+
 def test_stribeck_friction_falls_with_the_rate() -> None:
     """Held at a constant force, the wheel turns steadily where friction + stribeck exp(-(w/r)^2) + b w equals it."""
     friction, extra, r, b = 0.05, 0.04, 0.5, 0.02

@@ -186,6 +186,10 @@ class Values(NamedTuple):
         mass, com, inertia = body_numbers(structure, numbers, possible)
         inverse = np.linalg.inv(inertia.transpose(2, 0, 1)).transpose(1, 2, 0) if possible else np.zeros_like(inertia)
         joints = [model.joint(d.joint) for d in rows.dry]
+        if soft := next((j for j in joints if j.friction_rate > 0.0), None):
+            raise SimulationError(
+                f'joint.{soft.name}.friction_rate is {soft.friction_rate:g}, but friction is sharp in stepper="spook"; set it to zero here, or use stepper="variational".'
+            )
         damping, armature = axis_numbers(structure, numbers)
 
         def pair(*fields: str) -> np.ndarray:
