@@ -65,6 +65,7 @@ def test_what_is_missing_is_named_with_its_size(case: str) -> None:
     first = result.lacks[0]
     assert path in (first.path, *first.alike), [s.sentence for s in result.lacks]
     found = next(s for s in result.lacks if s.path == path)
+    assert found.sd is not None
     assert abs(found.value - value) < max(4.0 * found.sd, 0.05 * value)
     assert first.path in str(result) and "missing:" in str(result)
 
@@ -80,6 +81,7 @@ def test_the_predicted_shift_is_what_a_refit_finds() -> None:
     recording = recorded(1, offset=0.004)
     before = fitted(recording)
     suspect = next(s for s in before.lacks if s.path == "joint.hinge.angle.bias")
+    assert suspect.sd is not None
     unknowns = {name: cb.Unknown(e.value) for name, e in before.parameters.items()} | {suspect.path: cb.Unknown(0.0)}
     after = cb.fit(pendulum(), recording, unknowns)
     assert after.parameters[suspect.path].value == pytest.approx(suspect.value, abs=0.3 * suspect.sd)

@@ -28,7 +28,7 @@ def exact(times: np.ndarray, width: float) -> np.ndarray:
     def acceleration(angle: float, rate: float) -> tuple[float, float]:
         along, across = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
         known, rubbing = MASS * (np.array([0.0, 9.81]) - ARM * rate**2 * along), MU * RADIUS * np.sign(rate) * rounded(abs(rate) / width)
-        size = np.linalg.norm(known)
+        a, size = 0.0, np.linalg.norm(known)
         for _ in range(60):  # the friction is a contraction: mu r m l/I = 0.02
             a = -(MASS * 9.81 * ARM * math.cos(angle) + DAMPING * rate + rubbing * size) / (MOMENT + MASS * ARM**2)
             size = np.linalg.norm(known + MASS * ARM * a * across)
