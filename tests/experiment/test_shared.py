@@ -10,6 +10,7 @@ import pytest
 
 import calibody as cb
 from calibody import cli
+from calibody.report.verdict import BAD, verdict
 
 MASS, ARM, RADIUS = 0.024, 0.095, 0.085
 """Datasheet of the QUBE: mass of the pendulum, mass and length of the arm."""
@@ -122,8 +123,9 @@ PATHS = {"mass": "body.link{}.mass", "inertia": "body.link{}.inertia.yy", "dampi
 def fitted(file: Path) -> cb.Saved:
     with pytest.raises(SystemExit) as caught:
         cli.main(["fit", str(file), "--quiet"])
-    assert not caught.value.code
-    return cb.open(file.with_name(f"{file.stem}-fit"))
+    saved = cb.open(file.with_name(f"{file.stem}-fit"))
+    assert saved.converged and caught.value.code == (1 if verdict(saved).level == BAD else 0)
+    return saved
 
 
 @pytest.mark.parametrize(

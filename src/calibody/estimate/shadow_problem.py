@@ -113,7 +113,7 @@ class ShadowProblem(Observed[Steps, States]):
             raise CalibodyError(f'method = "shadow" does not observe {what} yet ({path}); use method = "transcription".')
         self.transition = Transition(self.rows, runs[0].h)
         self._last: dict[int, tuple[States, np.ndarray, tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]]] = {}
-        self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
+        self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
         sds = np.concatenate([list(run.noise.measured.values()) for run in runs])
         self.weight = float(np.sqrt(kappa) / np.sqrt(np.mean(sds**2)))
 
@@ -337,8 +337,9 @@ class ShadowProblem(Observed[Steps, States]):
                 model, numbers, _ = self.model_of(self.entries[k].run or 0, moved)
                 ends.append(self.engine.values(self.rows, numbers, model, possible=False))
             self._slopes[k] = _difference(ends[0], ends[1], unit)
-        own, base = self._slopes[k]
-        inner = values.base._replace(**{f: getattr(values.base, f) + step * d for f, d in base.items()})
+        own, base, elements = self._slopes[k]
+        tables = {**values.base.elements, **{name: values.base.elements[name] + step * d for name, d in elements.items()}}
+        inner = values.base._replace(elements=tables, **{f: getattr(values.base, f) + step * d for f, d in base.items()})
         return values._replace(base=inner, **{f: getattr(values, f) + step * d for f, d in own.items()})
 
 
@@ -359,8 +360,8 @@ def _places(model: Model, entry: Entry) -> bool:
     return entry.group is not None or any(n.role == PLACE or (n.role == INERTIAL and not n.linear) for n in numbers)
 
 
-def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Slopes of the fields that differ: of the values themselves and of those of `base`."""
+def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Slopes of the fields that differ: of the values themselves, of those of `base`, and of its tables of elements."""
     out = []
     for a, b in ((high, low), (high.base, low.base)):
         pairs = [
@@ -369,7 +370,9 @@ def _difference(high: Values, low: Values, step: float) -> tuple[dict[str, np.nd
             if f not in ("base", "geometry", "scale", "elements", "inertia" if a is high.base else "inverse")
         ]
         out.append({f: (x - y) / step for f, x, y in pairs if not np.array_equal(x, y)})
-    return out[0], out[1]
+    tables = [(name, x, low.base.elements[name]) for name, x in high.base.elements.items() if not np.array_equal(x, low.base.elements[name])]
+    limited = {name: np.subtract(x, y, out=np.zeros_like(x), where=x != y) / step for name, x, y in tables}  # limits may be infinite
+    return out[0], out[1], limited
 
 
 def _stacked(rows: Sequence[ChainRows]) -> ChainRows:
