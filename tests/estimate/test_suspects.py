@@ -78,7 +78,7 @@ def test_process_noise_does_not_hide_it() -> None:
 
 
 def test_the_predicted_shift_is_what_a_refit_finds() -> None:
-    recording = recorded(1, offset=0.004)
+    recording = recorded(2, offset=0.004)
     before = fitted(recording)
     suspect = next(s for s in before.lacks if s.path == "joint.hinge.angle.bias")
     assert suspect.sd is not None
