@@ -54,8 +54,4 @@ def compared(problem: Problem, solution: Solution, known: Uncertainty) -> Compar
 
 def _calm(problem: Problem, times: float) -> Problem:
     """The same runs without unmodelled forces, their channels' noise so many times as large."""
-    noises = [
-        replace(run.noise, measured={c: times * sd for c, sd in run.noise.measured.items()}, missing=frozenset(), density={}, slow={}, memory={})
-        for run in problem.runs
-    ]
-    return replace(problem.with_noise(noises), slope=0.0)
+    return replace(problem.with_noise([run.noise.calm(times) for run in problem.runs]), slope=0.0)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calibody.errors import CalibodyError
 from calibody.estimate.run import Noise
 from calibody.recording.filters import lowpass
 from calibody.recording.recording import Recording
@@ -23,6 +24,12 @@ LEFT = 2.0
 """Mean square of what the cutoff leaves, over that of the noise, up to which it passes: a few events may be faster, they are left to finer meshes."""
 NODES = 1000
 """Of all runs together: there is nothing to gain below."""
+
+
+def refuse_step(h: float, recordings: Sequence[Recording]) -> None:
+    """A sentence where recordings have no mesh of steps h."""
+    if not 0.0 < h < min(r.duration for r in recordings) / 4:
+        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
 
 
 def first_step(recordings: Sequence[Recording], noises: Sequence[Noise]) -> float:

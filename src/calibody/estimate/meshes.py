@@ -25,7 +25,7 @@ from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.limits import limits
 from calibody.estimate.maximise import maximise
-from calibody.estimate.mesh import first_step
+from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of, owners
 from calibody.estimate.reported import reported, theta_of, values_of
@@ -123,8 +123,8 @@ def prepared(
     report: Callable[[Iteration], None] | None = None,
 ) -> tuple[Meshes, float]:
     """What solves on any mesh, and the step of the first one."""
-    if h is not None and not 0.0 < h < min(r.duration for r in recordings) / 4:
-        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
+    if h is not None:
+        refuse_step(h, recordings)
     cleaned = [without(r) for r in recordings]
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
@@ -265,9 +265,8 @@ class Meshes:
 
     def calm(self) -> Meshes:
         """An attempt as if the model were exact."""
-        noises = [replace(n, density={}, missing=frozenset()) for n in self.noises]
-        calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False)
-        calm.notes, calm.without = list(self.notes), tuple(self.noises[0].density)
+        calm = Meshes(self.structure, self.recordings, self.unknowns, [n.calm() for n in self.noises], self.given, (), self.robust, self.report, patient=False)
+        calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:

@@ -79,6 +79,15 @@ class Noise:
     memory: Mapping[str, float] = field(default_factory=dict)
     """[s]"""
 
+    @property
+    def disturbed(self) -> tuple[str, ...]:
+        """Joints that have an unmodelled force."""
+        return tuple(dict.fromkeys([*self.density, *self.slow]))
+
+    def calm(self, times: float = 1.0) -> Noise:
+        """Without unmodelled forces, the channels' noise so many times as large and taken as known."""
+        return Noise({channel: times * sd for channel, sd in self.measured.items()}, frozenset(), {})
+
 
 @dataclass(frozen=True, eq=False)
 class Nodes:

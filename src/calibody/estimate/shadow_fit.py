@@ -15,6 +15,7 @@ import numpy as np
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
+from calibody.estimate.mesh import refuse_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import independent
 from calibody.estimate.reported import theta_of
@@ -99,8 +100,7 @@ def _prepared(
     plain: bool = False,
 ) -> tuple[_Worker, list[Entry]]:
     """What fits recordings, and the unknowns."""
-    if not 0.0 < h < min(r.duration for r in recordings) / 4:
-        raise CalibodyError(f"h = {h!r}; give a step in seconds, larger than zero and shorter than a quarter of the shortest recording.")
+    refuse_step(h, recordings)
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
     refuse_what_does_not_act(model, unknowns, FREE)

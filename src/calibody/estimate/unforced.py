@@ -21,6 +21,7 @@ from calibody.estimate.chi_square import exceeded
 from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.slow import acting, slow_forces
+from calibody.estimate.uncertainty import followed
 from calibody.solve.condensed import Runs, Step, step
 from calibody.solve.threads import one_thread
 
@@ -44,7 +45,7 @@ def forces_wanted(problem: Problem, x: Sequence[States], theta: np.ndarray, join
     x = [states.changed(**{PROCESS: np.zeros((run.draws, len(run.disturbed)))}) for run, states in zip(disturbed.runs, x, strict=True)]
     if any(p < level for p in _pushed(disturbed, x, theta, lin, taken, free).values()):
         return True
-    T = (lin.Ft.toarray() + lin.Fx @ _states(taken))[:, free]
+    T = lin.together(followed(lin, taken))[:, free]
     return any(found.probability < level for found in slow_forces(disturbed, x, theta, lin, taken.factor, T).values())
 
 
@@ -56,16 +57,6 @@ def too_large(problem: Problem, x: Sequence[States], theta: np.ndarray, level: f
             squares = float((((fitted - d.y) * run.weight(d)) ** 2).sum())
             if exceeded(len(d.y), squares) < level:
                 out.append(d.channel.path)
-    return out
-
-
-def _states(taken: Step) -> np.ndarray:
-    """(states, parameters): how the states of all runs follow."""
-    out = np.zeros((taken.factor.n, len(taken.gradient)))
-    first = 0
-    for e in taken.runs:
-        out[first : first + e.factor.n, e.columns] = e.response[: e.factor.n]
-        first += e.factor.n
     return out
 
 

@@ -124,6 +124,10 @@ class Runs:
     def Ft(self) -> _ByParameters:
         return _ByParameters(self.loose_theta, tuple(part.Ft for part in self.parts), self.columns)
 
+    def together(self, blocks: Sequence[np.ndarray]) -> np.ndarray:
+        """(residuals, parameters): one block per run, the columns of each being the parameters that it depends on, below the derivatives of the loose residuals."""
+        return _ByParameters(self.loose_theta, tuple(blocks), self.columns).toarray()
+
     @property
     def Ct(self) -> _ByParameters:
         return _ByParameters(sp.csr_matrix((0, self.parameters)), tuple(part.Ct for part in self.parts), self.columns)
