@@ -8,7 +8,7 @@ DOCS_INSTALLED := $(VENV)/.calibody-docs-installed
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-slow lint format demo bench docs clean
+.PHONY: help install test test-slow lint format demo bench docs package clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -48,12 +48,24 @@ bench: $(INSTALLED) ## measure times and compare them with the committed baselin
 	$(BIN)/python benchmarks/arm.py
 	$(BIN)/python benchmarks/folds.py
 
-docs: $(DOCS_INSTALLED) ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+docs: $(DOCS_INSTALLED) ## build the documentation into site/, with the demos' reports, and test it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q tests/site
 
 $(DOCS_INSTALLED): $(INSTALLED)
 	@$(PIP) install --editable '.[docs]'
 	@touch $@
+
+package: $(INSTALLED) ## build sdist and wheel, check them, install into a clean environment and run the demo there
+	rm -rf dist build/clean build/clean-demo
+	mkdir -p build
+	$(BIN)/python -m build > build/package.log 2>&1 || { cat build/package.log; exit 1; }
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m venv build/clean
+	build/clean/bin/python -m pip -qq --disable-pip-version-check install dist/*.whl
+	build/clean/bin/calibody --version
+	cd build && clean/bin/calibody demo pendulum --out clean-demo --quiet
+	test -s build/clean-demo/pendulum-fit/report.html && build/clean/bin/python -m pip check
 
 clean: ## remove the virtual environment and everything built
 	rm -rf .venv .cache build dist site

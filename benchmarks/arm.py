@@ -130,7 +130,7 @@ def deviations(result: cb.Result, model: cb.Model, joints: list[str], friction: 
         if e.sd is not None:
             true = friction[path] if path in friction else float(model[path])
             (frictions if path in friction else singles).append(z(e.value, true, e.sd, e.discretisation_error))
-    numbers = linear_numbers(model, joints)
+    numbers = linear_numbers(model, joints) | friction
     sums = [z(d.value, sum(c * numbers[name] for name, c in d.terms), d.sd, d.discretisation_error) for d in result.determined]
     return np.array(frictions), np.array(singles), np.array(sums)
 
@@ -168,7 +168,7 @@ def main() -> int:
     shares = [result.parameters[path] for path in friction]
     coarse = [e.discretisation_error / e.sd for e in shares if e.sd is not None and e.discretisation_error is not None]
     print(f"discretisation error of frictions: {np.median(coarse):.2g} standard deviations in the median, {max(coarse):.2g} at most")
-    numbers = linear_numbers(model, joints)
+    numbers = linear_numbers(model, joints) | friction
     worst = max(abs(result.parameters[path].value / true - 1.0) for path, true in friction.items())
     terms = [[c * numbers[name] for name, c in d.terms] for d in result.determined]
     off = [abs(d.value - sum(t)) / np.abs(t).sum() for d, t in zip(result.determined, terms, strict=True) if len(t) > 1]  # single numbers may be zero

@@ -449,6 +449,28 @@ def commands() -> list[Metric]:
     return [Metric("calibody --help", asked, "s", gate=0.3), Metric("calibody check, one minute at 1 kHz", checked, "s", gate=3.0)]
 
 
+MILLION = """
+import resource, sys, time
+import calibody as cb
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+began = time.perf_counter()
+run = cb.read(sys.argv[1], observe={"joint.j0.angle": "angle", "joint.j0.rate": "rate"}, drive={"joint.j0.force": "torque"})
+assert len(run["joint.j0.angle"].times) == 1_000_000
+print(time.perf_counter() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def million_rows() -> list[Metric]:
+    """A CSV of a million rows and four columns (45 MB) read as a recording, in a process of its own: seconds, imports included, and what its memory grows by."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, t = Path(folder) / "long.csv", np.arange(1_000_000) / 1000
+        columns = np.column_stack([t, np.sin(3 * t), 3 * np.cos(3 * t), np.sin(t)])
+        np.savetxt(path, columns, delimiter=",", header="t,angle,rate,torque", comments="", fmt="%.8f")
+        done = [subprocess.run([sys.executable, "-c", MILLION, str(path)], capture_output=True, check=True, text=True).stdout.split() for _ in range(3)]
+    seconds, memory = (min(float(words[k]) for words in done) for k in (0, 1))
+    return [Metric("reading a CSV of a million rows", seconds, "s", gate=5.0), Metric("the same: memory", memory, "MB", gate=1500.0)]
+
+
 def startup() -> list[Metric]:
     with tempfile.TemporaryDirectory() as folder:
         cold = process("evaluation(2, 'free', 200)", Path(folder)).total
@@ -561,11 +583,12 @@ def table(metrics: list[Metric], baseline: dict[str, float]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the baseline")
-    parser.add_argument("--only", choices=("startup", "compile", "evaluate", "simulate", "spook", "shadow"))
+    parser.add_argument("--only", choices=("startup", "read", "compile", "evaluate", "simulate", "spook", "shadow"))
     options = parser.parse_args()
     unit = best(reference_work())
     parts = {
         "startup": startup,
+        "read": million_rows,
         "compile": compile_ratios,
         "evaluate": lambda: evaluations(unit) + placements() + coordinates_compared(),
         "simulate": lambda: simulate(unit),

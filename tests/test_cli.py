@@ -276,7 +276,7 @@ def test_convert_does_not_write_over_the_model(run, pendulum, tmp_path, monkeypa
     (tmp_path / "folder").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
     for given, out in (("pendulum.xml", "pendulum.xml"), ("pendulum.xml", "folder/pendulum.xml"), ("pendulum.xml", "link.xml"), ("link.xml", pendulum)):
-        assert run("convert", given, out) == (2, "", f'error: "{out}" was given and would be written over; give another name.\n')
+        assert run("convert", given, out) == (2, "", f'error: "{out}" was given and would be written over; give another name, or --force.\n')
         assert pendulum.read_text() == PENDULUM and (tmp_path / "link.xml").is_symlink()
     assert run("convert", "pendulum.xml", "pendulum.urdf")[0] == 0
 

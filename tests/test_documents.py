@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,8 +206,43 @@ def test_the_first_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert scope["heavier"]["body.arm.mass"] == 0.5 and "pendulum" in capsys.readouterr().out
 
 
+def test_the_page_on_experiments_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "which_experiment.md").read_text(encoding="utf-8")
+    (code,), (printed,) = _blocks(text, "python"), _blocks(text, "text")
+    scope: dict = {}
+    exec(compile(code, "which_experiment.md", "exec"), scope)
+    found, said = ([float(x) for x in re.findall(r"(\S+) %", lines)] for lines in (capsys.readouterr().out, printed))
+    assert found == pytest.approx(said, rel=0.1, abs=0.011)
+    slow, fast, chirp = (scope["bars"][name] for name in ("slow", "fast", "chirp"))
+    assert all(chirp[path] < min(slow[path], fast[path]) for path in chirp)
+
+
+NOTEBOOK = "notebook.md"
+EXECUTE = "import sys, nbformat, nbclient; b = nbformat.read(sys.argv[1], 4); nbclient.NotebookClient(b, timeout=300).execute(); nbformat.write(b, sys.argv[1])"
+
+
+def test_the_page_on_notebooks_runs_in_one(tmp_path: Path) -> None:
+    """Executed without a screen, every cell shows what the page says: tables, figures, and how far the fit is."""
+    nbformat = pytest.importorskip("nbformat", reason="notebooks are made with nbformat (the `dev` extra)")
+    text = (ROOT / "docs" / NOTEBOOK).read_text(encoding="utf-8")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(block) for block in _blocks(text, "python")])
+    nbformat.write(book, tmp_path / "book.ipynb")
+    done = subprocess.run([sys.executable, "-c", EXECUTE, str(tmp_path / "book.ipynb")], capture_output=True, text=True, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr
+    shown = [[o.get("data", {}) for o in cell.outputs] for cell in nbformat.read(tmp_path / "book.ipynb", 4).cells]
+    tables = ["".join(data.get("text/html", "") for data in outputs) for outputs in shown]
+    figures = [data["application/vnd.plotly.v1+json"] for outputs in shown for data in outputs if "application/vnd.plotly.v1+json" in data]
+    model, _, motion, _, recording, result, *_ = tables
+    assert "<td" in model and "hinge (hinge)" in model and ">1.2<" in model
+    assert "joint.hinge.angle" in motion and "energy [J]" in motion and "301" in recording and "0.005" in recording
+    assert "status: converged" in result and "joint.hinge.damping" in result and "kg m^2" in result
+    assert "parameters and motion: mesh 1" in result and "still moving" in result  # the progress of the fit, above its table
+    assert [f["data"][0]["type"] for f in figures] == ["mesh3d", "scatter", "scatter", "scatter"]
+    assert {t["name"] for t in figures[2]["data"]} == {"95 % of the noise", "measured", "fitted"}
+
+
 def test_no_page_has_code_that_is_not_run() -> None:
-    run = set(re.findall(r'"(\w+\.md)", "exec"', Path(__file__).read_text(encoding="utf-8")))
+    run = {NOTEBOOK} | set(re.findall(r'"(\w+\.md)", "exec"', Path(__file__).read_text(encoding="utf-8")))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     assert {p.name for p in pages if "```python" in p.read_text(encoding="utf-8")} == run
 
@@ -212,6 +250,12 @@ def test_no_page_has_code_that_is_not_run() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert set(re.findall(r": (\w+\.md)$", text, re.MULTILINE)) == {p.name for p in (ROOT / "docs").glob("*.md")}
+
+
+def test_every_public_name_is_on_the_page_of_docstrings() -> None:
+    lines = re.findall(r"^::: (calibody\S*)\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(name for _, name in lines) == sorted(cb.__all__)
+    assert all(getattr(cb, name) is getattr(importlib.import_module(module), name) for module, name in lines)
 
 
 def test_every_citation_has_its_reference() -> None:

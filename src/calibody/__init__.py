@@ -12,6 +12,7 @@ from calibody import upward
 from calibody.errors import CalibodyError as CalibodyError, FormatError as FormatError, ModelError as ModelError, SimulationError as SimulationError
 
 if TYPE_CHECKING:
+    from calibody.console import Progress as Progress
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
     from calibody.estimate.fit import fit as fit
     from calibody.estimate.predict import Prediction as Prediction
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from calibody.steppers.spook import Spook as Spook
     from calibody.steppers.variational import Variational as Variational
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "Transmission", "World")
 _LATER = {
@@ -75,6 +76,7 @@ _LATER = {
     "sweep": "calibody.estimate.sweep",
     "Unknown": "calibody.estimate.unknowns",
     "Result": "calibody.estimate.result",
+    "Progress": "calibody.console",
     "open": "calibody.experiment.saved",
     "Saved": "calibody.experiment.saved",
     "forward_dynamics": "calibody.mechanics.dynamics",
@@ -84,6 +86,9 @@ _LATER = {
 upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
 upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
+upward.register("Result.plot", lambda found: _later("calibody.report.plots", "Plots")(found))
+upward.register("Motion.plot", lambda motion, names: _later("calibody.report.plots", "channels_over_time")(motion, names))
+upward.register("Model.view", lambda model, initial: _later("calibody.report.view", "view")(model, initial))
 upward.register("Saved.report", lambda saved: _later("calibody.report", "write")(saved.folder))
 
 __all__ = ["CalibodyError", "FormatError", "ModelError", "SimulationError", *_LATER]  # pyright: ignore[reportUnsupportedDunderAll]

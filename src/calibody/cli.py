@@ -78,13 +78,86 @@ def calibody(
     \b
     Start with an example that fits itself, then edit its files:
         calibody demo furuta
-    Your own robot, from a model (MJCF or URDF), a recording and an experiment file that names both:
+    Your own robot, from a model (MJCF or URDF) and a recording; an experiment file names both and says what is unknown:
+        calibody new model.urdf log.csv     write a first one, with a reason beside every guess
         calibody check experiment.toml      is everything there, what looks wrong, what can be determined
         calibody fit experiment.toml        estimate; writes a folder with the calibrated model and report.html
 
     \b
     Exit codes: 0 done, 1 the fit is not to be trusted (red verdict: not converged, or the model does not describe the data), 2 a mistake in what was given, 130 interrupted.
     """
+
+
+@app.command(short_help="Write a first experiment file for a model and recordings of it.")
+def new(
+    model: ModelFile,
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Recordings of it: CSV, Parquet, NPZ, MAT, ROS bags, ...")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The experiment file to write; without it, NAME.toml beside the first log NAME.")] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="FRAME", help="A body or site that carries an unknown payload: mass and centre of mass are estimated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over an experiment file that is there.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Guess which column is what, units, clock, noise and what can be estimated; write a commented experiment file.
+
+    \b
+    Example:
+        calibody new ur5.urdf log.csv --payload tool0
+    Every guess is printed with its reason and stands in the file beside what it decided: look at it, then calibody check and fit.
+    """
+    from calibody.experiment import atomic
+    from calibody.experiment.guess.new import propose
+
+    target = logs[0].with_suffix(".toml") if out is None else out
+    overwriting.refuse([target], [model, *logs], "give another name to --out")
+    if target.exists() and not force:
+        raise CalibodyError(f'"{target}" exists; give another name to --out, or --force to write over it.')
+    found = propose(model, logs, target, payload)
+    atomic.write_text(target, found.text)
+    if as_json:
+        guesses = [{"what": g.what, "value": g.value, "why": g.why, "sure": g.sure} for g in found.guesses]
+        typer.echo(json.dumps({"experiment": str(target), "guesses": guesses, "unknowns": list(found.experiment.unknowns)}, indent=2))
+    elif not quiet:
+        table = _table(f"guessed for {target}", "what", "taken for", "sure?", "because")
+        for column in table.columns:
+            column.justify = "left"
+        for g in found.guesses:
+            table.add_row(*(_plain(x) for x in (g.what, g.value, g.sure, g.why)))
+        _print(table, [])
+        typer.echo(f"wrote {target}; next: calibody check {shlex.quote(str(target))}")
+
+
+@app.command(short_help="List bodies, joints, drives, sites and all numbers of a model.")
+def inspect(
+    model: ModelFile,
+    everything: Annotated[bool, typer.Option("--all", help="Also numbers that are zero and rarely used, and those of shapes.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List bodies, joints, actuators, sites, sensors and parameters of a model, with the names that experiment files use.
+
+    \b
+    Example:
+        calibody inspect ur5.urdf
+    """
+    import calibody as cb
+    from calibody import listing
+
+    mechanism = cb.load(model)
+    if as_json:
+        typer.echo(json.dumps(listing.document(mechanism), indent=2))
+    elif not quiet:
+        for title, headings, rows in listing.tables(mechanism, everything):
+            if rows:
+                table = _table(title, *headings)
+                for column in table.columns:
+                    column.justify = "left"
+                for row in rows:
+                    table.add_row(*(_plain(x) for x in row))
+                _print(table, [])
+        _print(None, list(mechanism.notes))
 
 
 @app.command(short_help="Estimate the unknowns of an experiment; write a run folder and report.")
@@ -137,16 +210,67 @@ def fit(
     _show_fit(found, as_json, quiet)
 
 
-@app.command(short_help="Write report.html anew from a run folder.")
-def report(
+@app.command(short_help="Predict recordings that a saved fit has not seen.")
+def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder, as calibody fit writes it.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Recordings with the columns of those that were fitted, or an experiment file (TOML).")],
+    window: Annotated[float | None, typer.Option(metavar="SECONDS", help="How much of the beginning gives the start; left out: a tenth.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write report.html anew from a run folder (nothing is computed again)."""
-    from calibody.report import write
+    """Predict recordings with a saved fit: from a start taken from their beginning, simulated without looking at the rest.
 
-    path = write(folder)
+    \b
+    Example:
+        calibody validate log-fit another-log.csv
+    The table is kept in result.json and in report.html.
+    """
+    import calibody as cb
+    from calibody.experiment.held_out import validate as predicted
+
+    found = predicted(cb.open(folder), data, window)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif not quiet:
+        for name, r in found.items():
+            table = _table(
+                f"{name}: {r['seconds']:g} s predicted from its beginning", "channel", "rms of the error", "times the noise", "of the motion explained"
+            )
+            for channel, c in r["channels"].items():
+                times = "" if c["rms_over_sd"] is None else f"{c['rms_over_sd']:.3g}"
+                share = "" if c["explained"] is None else f"{100.0 * c['explained']:.2f} %"
+                table.add_row(_plain(channel), f"{c['rms']:.3g}", times, share)
+            seen = ["This recording was part of the fit: what is predicted here has been seen."] if r["fitted"] else []
+            _print(table, [*seen, *([r["incomplete"]] if r["incomplete"] else [])])
+        typer.echo(f"report: {folder / 'report.html'}")
+
+
+@app.command(short_help="Write report.html anew from a run folder.")
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="A run folder, as calibody fit writes it; two with --compare.")],
+    compare: Annotated[bool, typer.Option("--compare", help="Put two fits side by side: parameters, residuals, motion.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Of --compare: the page; without it, compare.html in the second folder.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write report.html anew from a run folder, or compare two (nothing is computed again).
+
+    \b
+    Examples:
+        calibody report furuta-fit
+        calibody report --compare furuta-fit furuta-fit-2
+    """
+    if len(folders) != 1 + compare or (out is not None and not compare):
+        expected = "two run folders, as in calibody report --compare A B" if compare else "one run folder, or two with --compare; --out is of --compare"
+        raise CalibodyError(f"calibody report was given {len(folders)} folder{'s' if len(folders) > 1 else ''}{' and --out' if out else ''}; give {expected}.")
+    if compare:
+        from calibody.report.compare import compare as side_by_side
+
+        path = side_by_side(*folders, out=out)
+    else:
+        from calibody.report import write
+
+        path = write(folders[0])
     if as_json:
         typer.echo(json.dumps({"report": str(path)}, indent=2))
     elif not quiet:
@@ -244,6 +368,7 @@ def check(file: ExperimentFile, as_json: Json = False, quiet: Quiet = False) -> 
 def convert(
     model: ModelFile,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its suffix gives the format (.xml: MJCF, .urdf: URDF).")],
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there, the given model included.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -257,7 +382,10 @@ def convert(
     from calibody import formats
 
     mechanism = cb.load(model)
-    overwriting.refuse([out], formats.source_files(mechanism), "give another name")
+    if not force:
+        overwriting.refuse([out], formats.source_files(mechanism), "give another name, or --force")
+        if out.exists():
+            raise CalibodyError(f'"{out}" exists; give another name, or --force to write over it.')
     formats.convert(mechanism, out)
     notes = list(mechanism.notes)
     if as_json:
@@ -303,11 +431,11 @@ def _fitted(experiment: Any, folder: Path, file: Path, show: bool, **settings: A
     """`fit_into`, which `settings` are of, with a live table; Ctrl-C says where the best point is."""
     from contextlib import nullcontext
 
-    from calibody.console import Iterations
+    from calibody.console import Progress
     from calibody.experiment.session import fit_into
 
     try:
-        with Iterations(f"fitting {file}") if show else nullcontext() as lines:
+        with Progress(f"fitting {file}") if show else nullcontext() as lines:
             return fit_into(experiment, folder, report=lines, **settings)
     except KeyboardInterrupt:
         raise Interrupted(
@@ -326,15 +454,17 @@ def _show_fit(found: Any, as_json: bool, quiet: bool, truth: dict[str, float] | 
     elif not quiet:
         print_result(found, truth)
         typer.echo(f"report: {path}")
-    if not found.converged:
-        print(f"error: the fit did not converge: {found.status}", file=sys.stderr)
-        raise typer.Exit(NOT_TRUSTED)
-    from calibody.report.verdict import verdict
+    from calibody.report.verdict import mistaken, verdict
 
     said = verdict(found)
+    if not found.converged:
+        print(f"error: the fit did not converge: {found.status}{mistaken(found)}", file=sys.stderr)
+        raise typer.Exit(NOT_TRUSTED)
     if not said.trusted:
         print(f"error: {said.headline}", file=sys.stderr)
         raise typer.Exit(NOT_TRUSTED)
+    if not (as_json or quiet):
+        typer.echo(said.headline)
 
 
 def _simulate_experiment(file: Path, coordinates: str, as_json: bool, quiet: bool) -> None:
@@ -517,6 +647,12 @@ def _recording_table(run: Any) -> Table:
         sd = "" if row["sd"] is None else f"{row['sd']:.3g}"
         table.add_row(Text(row["channel"]), row["role"], str(row["samples"]), f"{row['rate']:.4g}", f"{row['least']:.3g} .. {row['largest']:.3g}", sd)
     return table
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text)
 
 
 def _print(table: Table | None, notes: list[str]) -> None:

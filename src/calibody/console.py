@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from calibody.estimate.reported import initial_theta, reported, values_of
+from calibody import html
 from calibody.estimate.result import forces_described
+from calibody.estimate.telling import Watch
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Estimate
-    from calibody.experiment.folder import Progress
     from calibody.experiment.saved import Saved
     from calibody.solve.gauss_newton import Iteration
 
 WIDE = 140
 """Columns where the output is no terminal, which would be taken for 80 wide."""
+HEADINGS = ("iteration", "stage", "cost", "still moving", "time left")
 ROWS = 12
 """Iterations the live table shows."""
 
@@ -44,17 +46,28 @@ def output() -> Console:
     return console
 
 
-class Iterations:
-    """A table that grows while a fit runs, on stderr; plain lines where that is not a terminal."""
+class Progress(AbstractContextManager["Progress"]):
+    """Shows how far a fit is, in a terminal and in a notebook alike: `cb.fit(..., report=cb.Progress())`.
 
-    def __init__(self, title: str) -> None:
-        self.title = title
-        self.console = Console(stderr=True)
+    A table that grows while the fit runs: stage and mesh, the cost, which parameter still moves and by how many of its standard deviations, and how long it takes at least. Where there is neither
+    terminal nor notebook, plain lines on stderr.
+    """
+
+    def __init__(self, title: str = "fitting") -> None:
+        self.title, self.watch = title, Watch()
         self.rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
-        self.live = Live(self._table(), console=self.console, transient=True, refresh_per_second=8) if self.console.is_terminal else None
-        self.before: np.ndarray | None = None
+        self.console = Console(stderr=True)
+        self.live: Live | None = None
+        self.cell: Any = None
+        """What a notebook shows, replaced with every iteration."""
+        if Console().is_jupyter:
+            from IPython.display import DisplayHandle  # pyright: ignore[reportMissingImports]
 
-    def __enter__(self) -> Iterations:
+            self.cell = DisplayHandle()
+        elif self.console.is_terminal:
+            self.live = Live(self._table(), console=self.console, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> Progress:
         if self.live is not None:
             self.live.start()
         return self
@@ -63,27 +76,31 @@ class Iterations:
         if self.live is not None:
             self.live.stop()
 
-    def __call__(self, iteration: Iteration, progress: Progress) -> None:
-        row = (str(len(progress.history)), f"{iteration.cost:.6g}", f"{iteration.length:.3g}", f"{iteration.change:.2e}", self._most_moved(iteration, progress))
-        self.rows.append(row)
-        if self.live is not None:
+    def __call__(self, iteration: Iteration, progress: object = None) -> None:
+        watch = self.watch
+        watch(iteration)
+        self.rows.append((str(watch.count), watch.place, f"{iteration.cost:.6g}", watch.moving, watch.left))
+        if self.cell is not None:
+            show = self.cell.display if watch.count == 1 else self.cell.update
+            show({"text/html": self._repr_html_(), "text/plain": self._line(iteration)}, raw=True)
+        elif self.live is not None:
             self.live.update(self._table())
         else:
-            self.console.print(f"iteration {row[0]}: cost {row[1]}, step {row[2]}, change {row[3]} sd, most in {row[4]}", highlight=False, soft_wrap=True)
+            self.console.print(self._line(iteration), markup=False, highlight=False, soft_wrap=True)
 
-    def _most_moved(self, iteration: Iteration, progress: Progress) -> str:
-        now = reported(progress.unknowns, iteration.theta)
-        before = self.before if self.before is not None else values_of(progress.unknowns, initial_theta(progress.unknowns))
-        self.before = now.values
-        if not now.names:
-            return "the motion"
-        return now.names[int(np.argmax(np.abs(now.values - before) / now.scale))]
+    def _line(self, iteration: Iteration) -> str:
+        number, place, cost, _, left = self.rows[-1]
+        words = f"iteration {number}: cost {cost}, change {iteration.change:.2g} sd, most in {iteration.moving}; {place}"
+        return f"{words}; {left} left" if left else words
 
     def _table(self) -> Table:
-        out = table(self.title, "iteration", "cost", "step", "change [sd]", "largest change")
+        out = table(self.title, *HEADINGS)
         for row in self.rows:
             out.add_row(*(Text(cell) for cell in row))
         return out
+
+    def _repr_html_(self) -> str:
+        return html.block(self.title, html.table(HEADINGS, self.rows, numbers=(0, 2)))
 
 
 # -- results -----------------------------------------------------------------------------------------------------------------------------

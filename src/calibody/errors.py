@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -40,6 +40,13 @@ def nearest(name: object, known: Iterable[str]) -> str:
     """`; did you mean "x"?` for the closest known name, or the empty string if nothing is close."""
     close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def meant(given: str, known: Iterable[str], also: Mapping[str, Sequence[str]]) -> str | None:
+    """The known word that a word stands for: one that is called so elsewhere (`also`: known word -> other words for it), else the closest in spelling; None if nothing is."""
+    known = list(known)
+    called = next((word for word in known if given.lower() in also.get(word, ())), None)
+    return called or next(iter(difflib.get_close_matches(given, known, n=1, cutoff=0.6)), None)
 
 
 def either(names: Sequence[str]) -> str:

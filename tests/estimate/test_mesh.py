@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,32 @@ def test_a_given_mesh_says_what_half_of_its_step_would_change() -> None:
         for path, e in coarse.parameters.items():
             moved = abs(fine.parameters[path].value - e.value)
             assert e.discretisation_error is not None and e.sd is not None and abs(e.discretisation_error - moved) < 0.1 * moved + 0.03 * e.sd
+
+
+def rubbed(times: np.ndarray, frequency: float, offset: float, start: float) -> np.ndarray:
+    """Exact motion of a mass on a spring with dry friction, from rest: half periods of a cosine about +-offset = friction over stiffness."""
+    out, place = np.empty_like(times), start
+    for k in range(int(times[-1] * 2.0 * frequency) + 1):
+        side = offset * np.sign(place)
+        here = (times >= 0.5 * k / frequency) & (times <= 0.5 * (k + 1) / frequency)
+        out[here] = side + (place - side) * np.cos(2.0 * np.pi * frequency * times[here] - np.pi * k)
+        place = 2.0 * side - place
+    return out
+
+
+def test_dry_friction_is_of_second_order_in_the_step() -> None:
+    """Where a joint turns round within an interval, friction has the impulse of its exact law: halving h divides the error of its limit by four."""
+    mass, frequency, offset = 2.0, 1.0, 0.02
+    stiffness = mass * (2.0 * np.pi * frequency) ** 2
+    times = np.arange(0.0, 4.0001, 0.01)
+    slide = cb.Joint("rail", "cart", kind="slide", axis=(1, 0, 0), stiffness=stiffness, friction=0.5)
+    model = cb.Model("cart", [cb.Body("cart", mass=mass)], [slide])
+    y = rubbed(times, frequency, offset, 1.0) + 1e-5 * np.random.default_rng(0).normal(size=len(times))
+    run = cb.Recording("r", (cb.Observation("joint.rail.position", times, y, 1e-5),))
+    errors = []
+    for h in (0.04, 0.02, 0.01):
+        found = cb.fit(model, run, {"joint.rail.friction": 0.5, "joint.rail.stiffness": 1.3 * stiffness}, h=h)
+        assert found.converged
+        errors.append(found.parameters["joint.rail.friction"].value / (stiffness * offset) - 1.0)
+    assert abs(errors[-1]) < 1e-3
+    assert all(3.0 < a / b < 5.5 for a, b in pairwise(errors)), errors

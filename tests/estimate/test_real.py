@@ -28,7 +28,18 @@ def pivots(shared: Path, *names: str) -> cb.Result:
 @pytest.mark.parametrize("name", ["double_id03", "double_id12"])
 def test_distance_of_the_pivots(shared: Path, name: str) -> None:
     e = pivots(shared, name).parameters["joint.two.position.z"]
-    assert e.value == pytest.approx(PIVOTS[0], rel=0.005) and e.sd is not None and e.sd < 0.002 * PIVOTS[0]
+    assert e.value == pytest.approx(PIVOTS[0], rel=0.005) and e.sd is not None and e.sd < 0.0025 * PIVOTS[0]  # with the spectrum of the force
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["double_vad00", "double_vad02"])
+def test_offsets_of_both_encoders_are_named_together(shared: Path, name: str) -> None:
+    """Small swings: each alone pulls at nothing, and the distance comes out 4 and 10 % short. The same offsets in all recordings of the machine."""
+    result = pivots(shared, name)
+    first = result.lacks[0]
+    assert [part.path for part in first.parts] == ["joint.one.angle.bias", "joint.two.angle.bias"], [s.sentence for s in result.lacks]
+    assert [part.value for part in first.parts] == pytest.approx([-0.58e-3, 1.66e-3], rel=0.1)
+    assert first.moves > 1.0, "the verdict is red"
 
 
 @pytest.mark.parametrize("name", [f"single_id{k:02d}" for k in range(4)])

@@ -177,6 +177,35 @@ def test_friction_that_falls_with_the_rate_is_named() -> None:
     assert first.path == "joint.hinge.stribeck" and "stribeck_rate to about" in first.advice, [s.sentence for s in result.lacks]
 
 
+def test_scales_that_only_both_sensors_together_want_are_named_and_added() -> None:
+    """Encoder and tachometer agree with one another, so neither alone can be off; the motor and gravity say that both are."""
+    times, scale = np.arange(0.0, 4.0, 0.01), 1.06
+    drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
+
+    def motion(t: float, y: np.ndarray) -> list[float]:
+        return [y[1], (np.interp(t, times, drive) - MASS * GRAVITY * LENGTH * np.sin(y[0]) - DAMPING * y[1]) / INERTIA]
+
+    exact = solve_ivp(motion, (0.0, times[-1]), [0.3, 0.0], t_eval=times, rtol=1e-8, atol=1e-9, max_step=0.01).y
+    noise = np.array([[SD], [0.01]]) * np.random.default_rng(1).standard_normal((2, len(times)))
+    read = scale * exact + noise
+    seen = (cb.Observation("joint.hinge.angle", times, read[0], SD), cb.Observation("joint.hinge.rate", times, read[1], 0.01))
+    run = cb.Recording("run", seen, (cb.Drive("actuator.motor", cb.Signal(times, drive, "linear")),))
+    paths = {"joint.hinge.angle.gain", "joint.hinge.rate.gain"}
+    before = fitted(run)
+    first = before.lacks[0]
+    assert {part.path for part in first.parts} == paths and "scales of channels together" in first.sentence, [s.sentence for s in before.lacks]
+    assert not any(s.path in paths for s in before.lacks), "neither alone"
+    for part in first.parts:
+        assert abs(part.value - scale) < 0.2 * (scale - 1.0) and part.path in first.advice and part.path in first.sentence
+    after = cb.fit(pendulum(), run, {"body.arm.mass": 1.5, "body.arm.inertia.yy": 0.05, "joint.hinge.damping": 0.1}, extend=True)
+    truth = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING} | dict.fromkeys(paths, scale)
+    assert after.converged and not after.lacks and set(after.parameters) == set(truth)
+    for name, value in truth.items():
+        e = after.parameters[name]
+        assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd, name
+    assert any(n.startswith("Scales of channels together were added to the unknowns: joint.hinge.angle.gain = ") for n in after.notes)
+
+
 @pytest.mark.parametrize(("between", "path"), [({"stiff": 200.0}, "joint.hinge.windup"), ({"gap": 0.015}, "joint.hinge.backlash")])
 def test_what_is_between_motor_and_joint_is_named(between: dict[str, float], path: str) -> None:
     """The encoder on the motor's shaft, a spring or a gap behind it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import polars as pl
 
 import calibody as cb
 
+Command = Callable[..., tuple[int, str, str]]
+"""A command: its exit code, and what it prints and complains."""
 MODEL = """\
 <mujoco model="swing">
   <worldbody>

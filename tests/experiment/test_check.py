@@ -13,7 +13,6 @@ import pytest
 from experiment import swing
 from experiment.pendulum import EXPERIMENT, OMEGA, THETA, T, write
 
-from calibody import cli
 from calibody.experiment import load
 from calibody.experiment.check import Check, check
 
@@ -50,7 +49,7 @@ def test_all_mistakes_are_found_at_once(tmp_path: Path) -> None:
 
 def test_errors_of_the_model_and_the_unknowns(tmp_path: Path) -> None:
     for old, new, word in [
-        ("pendulum.xml", "nowhere.xml", "nowhere.xml does not exist"),
+        ("pendulum.xml", "nowhere.xml", 'The model "nowhere.xml" does not exist; paths are relative to the file swing.toml'),
         ('"actuator.motor" =', '"actuator.motor.force" =', "cannot be driven"),
         ('"joint.hinge.rate" =', '"body.arm.momentum.x" =', "body.arm"),
         ('"-0.5 * rod"', '"-0.5 * rot"', '"rot"'),
@@ -80,17 +79,6 @@ def test_what_looks_wrong(tmp_path: Path) -> None:
     warned(tmp_path, "no run observes", text=ONE_RUN.replace("joint.hinge.angle.bias", "joint.hinge.force.bias"))
     warned(tmp_path, "same recording", text=EXPERIMENT.replace("start = 0.5\nend = 1.5\n", ""))
     warned(tmp_path, "500 s", "time_unit", text=UNDRIVEN.replace('time = "t"', 'time = "slow"'), slow=5e4 * T)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            cli.main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def test_the_command(tmp_path: Path, run) -> None:

@@ -144,7 +144,7 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, case: tuple[str, ...
     [
         (b"", ("the model is missing",)),
         (b"\xff\xfe[\x00", ("UTF-8",)),
-        (b"[model\n", ("not valid TOML", "line 1")),
+        (b"[model\n", ("x.toml:1: ", "not valid TOML")),
         (b'[model]\nfile = "x.xml"\n', ("no [[run]]",)),
         (b'[model]\nfile = "x.xml"\n[run]\ndata = "x"\n', ("[[run]]", "two brackets")),
         (b'[model]\nfile = "x.xml"\n[[run]]\ndata = "x"\n', ("observes nothing",)),

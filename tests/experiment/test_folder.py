@@ -27,6 +27,7 @@ FILES = {
     "forces.parquet",
     "bars.parquet",
     "validation.parquet",
+    "torques.parquet",
     "scene.json",
     "swing.xml",
     "experiment.toml",

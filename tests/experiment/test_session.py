@@ -13,25 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiment.swing import EXPERIMENT, TRUTH, write
+from experiment.swing import EXPERIMENT, TRUTH, Command, write
 
 import calibody as cb
-from calibody import cli, console
+from calibody import console
 from calibody.experiment.folder import Progress
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as caught:
-            cli.main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(caught.value.code or 0), out, err
-
-    return run
 
 
 def test_a_fit_from_a_file(run: Command, tmp_path: Path) -> None:
@@ -140,7 +126,7 @@ def test_ctrl_c_leaves_the_best_point_and_resume_goes_on(run: Command, tmp_path:
         if len(progress.history) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(console.Iterations, "__call__", interrupted)
+    monkeypatch.setattr(console.Progress, "__call__", interrupted)
     code, _, err = run("fit", file)
     assert code == 130 and f"the best point so far is in {tmp_path / 'swing-fit'}, go on with: calibody fit" in err
     stopped = cb.open(tmp_path / "swing-fit")
@@ -170,7 +156,7 @@ def test_all_ten_inertial_numbers_are_kept_as_reported(run: Command, tmp_path: P
 
     with monkeypatch.context() as patch:
         if end == "interrupted":
-            patch.setattr(console.Iterations, "__call__", interrupted)
+            patch.setattr(console.Progress, "__call__", interrupted)
         else:
             patch.setattr(module, "Settings", lambda **_: Settings(iterations=2))
         assert run("fit", file)[0] == (130 if end == "interrupted" else 1)

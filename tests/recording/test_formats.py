@@ -158,7 +158,7 @@ def test_bags_that_cannot_be_read(bag: Path, tmp_path: Path) -> None:
     refused(bag, 'no column "/joint_state.position[elbow]"', 'did you mean "/joint_states.', observe={A: "/joint_state.position[elbow]"})
     refused(bag, "/joint_states.position[knee]", observe={A: "/joint_states.position[knee]"})
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "cannot be read as a ROS bag")
+    refused(tmp_path / "empty", "is a folder, and no ROS 2 bag", "name a file in it")
     for suffix in (".bag", ".mcap", ".db3"):
         (tmp_path / f"bad{suffix}").write_bytes(b"nonsense" * 20)
         refused(tmp_path / f"bad{suffix}", "cannot be read as a ROS bag")

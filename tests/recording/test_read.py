@@ -224,7 +224,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere" / "x.csv", "does not exist")
     refused(tmp_path / "swing.xls", ".parquet", ".mcap", "ROS 2 bag")
     (tmp_path / "folder.csv").mkdir()
-    refused(tmp_path / "folder.csv", "cannot be read")
+    refused(tmp_path / "folder.csv", "is a folder, and no ROS 2 bag")
     refused(write(tmp_path, ""), "empty")
     refused(write(tmp_path, "# only this\n"), "empty")
     refused(write(tmp_path, "t,x\n"), "no rows")

@@ -28,11 +28,13 @@ def executable() -> str:
 class Browser:
     """One page. `problems` collects what a page complains about: console errors, exceptions, anything it tried to load."""
 
-    def __init__(self, profile: Path, width: int = 1280, height: int = 900) -> None:
+    def __init__(self, profile: Path, width: int = 1280, height: int = 900, server: str = "") -> None:
+        """`server`: the only address, `http://127.0.0.1:PORT`, that a page may ask for anything."""
+        self.allowed = ("file:", "data:", "blob:", "about:", *([server] if server else []))
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
         command = [executable(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
-        command += [f"--window-size={width},{height}", "--host-resolver-rules=MAP * ~NOTFOUND", "about:blank"]
+        command += [f"--window-size={width},{height}", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "about:blank"]
 
         def pipes() -> None:
             # the browser reads from 3 and writes to 4
@@ -85,11 +87,11 @@ class Browser:
             self.problems.append(str(event["args"]))
         elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
             self.problems.append(event["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and not event["request"]["url"].startswith(("file:", "data:", "blob:", "about:")):
+        elif method == "Network.requestWillBeSent" and not event["request"]["url"].startswith(self.allowed):
             self.problems.append(f"asks for {event['request']['url']}")
 
-    def open(self, page: Path) -> None:
-        self.call("Page.navigate", url=page.absolute().as_uri())
+    def open(self, page: Path | str) -> None:
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         self.until("document.readyState === 'complete' && !!document.querySelector('main')")
 
     def run(self, code: str) -> Any:

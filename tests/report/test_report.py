@@ -241,7 +241,7 @@ def browser(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_it_loads_offline_without_complaints(browser: Browser, tmp_path: Path) -> None:
     sections = browser.run("[...document.querySelectorAll('section')].map(s => s.id)")
-    assert sections == ["verdict", "parameters", "replay", "series", "residuals", "validation", "forces", "convergence", "origin"]
+    assert sections == ["verdict", "parameters", "replay", "series", "residuals", "torques", "validation", "forces", "convergence", "origin"]
     assert browser.run("document.querySelectorAll('.plot .main-svg').length") > 6
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     pictures = {s: browser.screenshot(tmp_path / f"{s}.png", f"#{s}") for s in sections}

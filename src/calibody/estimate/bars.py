@@ -6,7 +6,10 @@ the parameters, that), noise sizes eliminated.
 
 **Correlation.** The score of node k, `s_k`, adds up `T_i F_i` of the residuals near it (of a noise size `-F_i^2`); all scores together are minus the slope of the volume, which is shared out evenly. Node k moves the
 estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.spread_of`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
-channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first. The largest of the three bars is taken.
+channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first.
+
+**Colour.** Of a force with a memory of a tenth of the run these scores tell too little; its spectrum is found within a family, and what that does to the estimates is calculated (`colour.py`). The largest of these bars
+and Gauss-Newton's is taken.
 """
 
 from __future__ import annotations
@@ -15,15 +18,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibody.estimate.colour import Forces, added
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
 from calibody.estimate.marginal import FEW
 from calibody.estimate.result import ForceTest
-from calibody.estimate.scores import nodes_of_rows, spread_of
+from calibody.estimate.scores import forces_of, nodes_of_rows, spread_of
 from calibody.estimate.slow import slow_forces
 from calibody.solve.threads import one_thread
 
 MOST = 24
 """Parameters and noise sizes up to which the Hessian of L is differenced: its cost grows with their square."""
+DRAWS, SEED = 48, 0
+"""Draws of the noise: with neighbours averaged, the variance of a wave is then known to a tenth."""
 LEAST = 1e-4
 """Smallest eigenvalue of the scaled Hessian over its largest from which it is taken; below, the differences decide."""
 
@@ -55,7 +61,8 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
     moves = -_scores(function, here) @ inverse
     fitted = p + 2 * sum(run.structure.nv for run in spot.problem.runs)
     curved, scattered = np.diag(inverse)[:p], np.array([spread_of(moves[:, k], fitted) for k in range(p)])
-    ratio = np.sqrt(np.maximum(curved, scattered) / np.maximum(curved, 1e-300))
+    coloured = curved + _colour(function, here, free[:p], inverse[:p, :p])
+    ratio = np.sqrt(np.maximum.reduce([curved, scattered, coloured]) / np.maximum(curved, 1e-300))
     return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]))
 
 
@@ -89,6 +96,32 @@ def _nodes(function: Likelihood, count: int) -> np.ndarray:
         first += run.K
     out = np.concatenate(near)
     return np.concatenate([np.full(count - len(out), -1), out])
+
+
+def _colour(function: Likelihood, here: Derivatives, free: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Variance that forces with a memory add to that of every parameter. Where T is mostly noise, that noise is of the forces themselves: what goes with them is a matter of their size, not of their colour, and forces move the
+    estimates by less than T says: white ones by as much as the curvature has it."""
+    runs, p = function.problem.runs, function.p
+    sizes = [run.samples + run.layout.priors for run in runs]
+    first = len(here.lin.F) - np.cumsum(sizes[::-1])[::-1]
+    drawn, moves = _drawn(here, here.T[:, :p][:, free]), here.T[:, :p] @ inverse
+    joints = forces_of(function.problem, first).values()
+    more = sum((added([Forces(here.lin.F[k], drawn[k], _without(moves[k], here.lin.F[k])) for k in rows]) for rows in joints), np.zeros(p))
+    return more * np.minimum(1.0, np.diag(inverse) / np.maximum((moves**2).sum(axis=0), 1e-300))
+
+
+def _without(moves: np.ndarray, forces: np.ndarray) -> np.ndarray:
+    """What does not go with the forces as they were found."""
+    return moves - np.outer(forces, forces @ moves) / max(float(forces @ forces), 1e-300)
+
+
+def _drawn(here: Derivatives, T: np.ndarray) -> np.ndarray:
+    """(residuals, DRAWS): of white noise what motion and parameters leave of it."""
+    lin, factor = here.lin, here.taken.factor
+    noise = np.random.default_rng(SEED).standard_normal((len(lin.F), DRAWS))
+    left = noise - lin.Fx @ factor.solve(np.vstack([lin.Fx.T @ noise, np.zeros((len(lin.C), DRAWS))]))[: factor.n]
+    Q, _ = np.linalg.qr(T / np.maximum(np.linalg.norm(T, axis=0), 1e-300)) if T.shape[1] else (T, None)
+    return left - Q @ (Q.T @ left)
 
 
 def _slow(function: Likelihood, spot: Spot, here: Derivatives, free: np.ndarray) -> dict[str, ForceTest]:

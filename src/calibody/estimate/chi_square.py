@@ -27,3 +27,10 @@ def student(t: float, dof: float) -> float:
     from scipy.special import stdtr
 
     return 2.0 * float(stdtr(dof, -abs(t)))
+
+
+def fisher(f: float, dof: int, freedom: float) -> float:
+    """The probability that Fisher's variable of so many degrees of freedom above and below exceeds f."""
+    from scipy.special import fdtrc
+
+    return float(fdtrc(dof, freedom, f))

@@ -304,10 +304,7 @@ def _thinned(problem: Problem, r: int, states: States, theta: np.ndarray) -> tup
     middle = np.unique(np.linspace(1, run.K - 2, min(THINNED, run.inner)).round().astype(int))
     nodes = (middle[:, None] + np.array([-1, 0, 1])).ravel()
     between = np.minimum(nodes, run.K - 2)[:-1]
-    thin = replace(
-        point, q=point.q[:, nodes], multipliers=point.multipliers[:, nodes], control=point.control[:, between], applied=point.applied[:, between],
-        turns=None if point.turns is None else point.turns[:, nodes], unmodelled=None,
-    )  # fmt: skip
+    thin = replace(point.at(nodes, between), unmodelled=None)
     if not run.active.any():
         return thin, None
     found = evaluate(run.structure, numbers, point)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from calibody.errors import CalibodyError, either, shown
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     """By path: an `Unknown`, an initial value, or None for the model's value."""
     Report = Callable[[Iteration], None]
     """Called with every iteration."""
+
+
+class Checkpoint(Protocol):
+    """Keeps what is solved while an estimator goes on, so that a fit that was stopped need not solve it again."""
+
+    def solved(self, stage: str) -> Any | None:
+        """What an earlier attempt has kept of a stage; None if nothing."""
+
+    def keep(self, stage: str, state: Any) -> None: ...
 
 
 class AbstractEstimator(ABC):

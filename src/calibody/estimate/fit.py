@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from calibody.errors import CalibodyError, either, nearest, shown
@@ -14,7 +16,7 @@ from calibody.estimate.transcription import Transcription
 from calibody.recording.recording import Recording
 
 if TYPE_CHECKING:
-    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.estimator import Checkpoint, Report, Unknowns
     from calibody.estimate.result import Result
     from calibody.model import Model
 
@@ -31,20 +33,44 @@ def fit(
     report: Report | None = None,
     start: Mapping[str, float] | None = None,
     extend: bool = False,
+    checkpoint: Checkpoint | None = None,
     **options: Any,
 ) -> Result:
     """Estimate the unknowns of a model from recordings.
 
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `method` is an estimator with its options, such as
     `cb.Transcription(process_noise="auto")` or `cb.Shadow(h=0.01)`, or the name of one; then `options` are its options, as in
-    `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration; `start` has values, as a result reports them, to begin from instead
-    of the initial ones (those of a fit that was stopped). `extend` adds what the model lacks, as far as fits confirm it (`result.lacks`, docs: noise). Never raises for a fit that does not converge: `result.status` says why.
+    `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration (`cb.Progress()` shows them); `start` has values, as a result reports them, to begin from instead
+    of the initial ones (those of a fit that was stopped), and `checkpoint` keeps what is solved on the way. `extend` adds what the model lacks, as far as fits confirm it (`result.lacks`, docs: noise). Never raises for a fit that does not converge: `result.status` says why.
+    Where it does not, or leaves absurd residuals, `result.mistakes` says what is probably wrong in the files.
     """
     if not isinstance(extend, bool):
         raise CalibodyError(f"extend = {shown(extend)}; give true or false.")
     chosen, recordings = estimator(method, options), recordings_of(runs)
-    result = chosen.estimate(model, recordings, estimate, report=report, start=start)
-    return extended(chosen, model, recordings, estimate, result, report).result if extend else result
+    with _while(report):
+        if checkpoint is not None and isinstance(chosen, Transcription):  # others solve one mesh: nothing is solved before all is
+            result = chosen.estimate(model, recordings, estimate, report=report, start=start, checkpoint=checkpoint)
+        else:
+            result = chosen.estimate(model, recordings, estimate, report=report, start=start)
+        result = extended(chosen, model, recordings, estimate, result, report).result if extend else result
+        return questioned(result, chosen, model, recordings, estimate)
+
+
+def _while(report: Any) -> AbstractContextManager[Any]:
+    """What shows iterations may have to be begun and ended."""
+    return report if isinstance(report, AbstractContextManager) else nullcontext()
+
+
+def questioned(result: Result, method: AbstractEstimator, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Result:
+    """With what is probably wrong in the files, where the data are not described at all."""
+    from calibody.estimate.result import Result
+    from calibody.estimate.trials import mistakes
+
+    if not isinstance(result, Result):  # of an estimator that answers something else
+        return result
+    began = time.perf_counter()
+    found = mistakes(model, recordings, unknowns, result, getattr(method, "coordinates", "auto"))
+    return replace(result, mistakes=found, seconds={**result.seconds, "total": result.seconds["total"] + time.perf_counter() - began})
 
 
 def estimator(method: str | AbstractEstimator, options: Mapping[str, Any]) -> AbstractEstimator:

@@ -94,14 +94,19 @@ def _correlations(runs: list[np.ndarray]) -> np.ndarray:
     """(memories, columns): `sum_l phi^l sum_k e_k e_(k+l)` over `sum e^2`, of residuals (samples, columns) of several runs."""
     out, squares = 0.0, 0.0
     for e in runs:
-        each = []
-        for m in MEMORIES:  # the sum over l by the recursion  a_k = phi (a_(k+1) + e_(k+1))
-            phi, after = np.exp(-1.0 / m), np.zeros_like(e)
-            for k in range(len(e) - 2, -1, -1):
-                after[k] = phi * (after[k + 1] + e[k + 1])
-            each.append((e * after).sum(axis=0))
-        out, squares = out + np.array(each), squares + (e**2).sum(axis=0)
+        each = np.array([(e * _following(e, np.exp(-1.0 / m))).sum(axis=0) for m in MEMORIES])
+        out, squares = out + each, squares + (e**2).sum(axis=0)
     return out / np.maximum(squares, 1e-300)
+
+
+def _following(e: np.ndarray, phi: float) -> np.ndarray:
+    """`sum_l phi^l e_(k+l)` over l = 1, 2, ... of every k, twice as many terms in every round: a_k + phi^L a_(k+L) has the first 2 L."""
+    a, terms = np.zeros_like(e), 1
+    a[:-1] = phi * e[1:]
+    while terms < len(e) and phi**terms > 1e-16:
+        a[:-terms] += phi**terms * a[terms:]
+        terms *= 2
+    return a
 
 
 @dataclass(frozen=True)

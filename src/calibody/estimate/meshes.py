@@ -8,7 +8,7 @@ more than a fraction of their standard deviation; error bars and what they canno
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -19,6 +19,7 @@ from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import Bars, bars
 from calibody.estimate.beginning import best_start, slow_hypers, with_memory
 from calibody.estimate.compared import compared
+from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.layout import States
@@ -33,13 +34,13 @@ from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECI
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
+from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unforced import forces_wanted, too_large
 from calibody.estimate.unknowns import WIDTH, Entry, Unknown, entries, model_paths, owner_of, refuse_what_does_not_act, rubbing, soft
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics import host
 from calibody.mechanics.assembly import interval_rates
-from calibody.mechanics.elements.law import STEEP
 from calibody.mechanics.structure import Structure
 from calibody.model import Model, paths
 from calibody.model.elements import HINGE, SLIDE
@@ -52,10 +53,7 @@ from calibody.solve.threads import one_thread, spread
 FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
 SHARPER = 0.5
-"""On finer meshes that rate is smaller by this and shrinks with h. A joint that sticks creeps by it ..."""
-RESOLVED = 0.5 / STEEP
-"""... nor is it less than this part of the change of rate from one interval to the next: at a reversal, then, some interval is within the ramp of the friction law (`law.py`), which is
-`STEEP` times as wide on either side. Narrower ones are jumped over, and steps go to and fro between where the nodes may lie."""
+"""On finer meshes that rate is smaller by this and shrinks with h: a joint that sticks creeps by it. Where a joint turns round it is larger (`Meshes.turning`)."""
 SOON = 25
 """Most steps on the coarsest mesh of an attempt without unmodelled forces."""
 SHARPENING = 20
@@ -77,6 +75,8 @@ NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
 LARGER = 1.2
 """Noise found over noise stated from which that is said."""
+KNOWN = ("history", "notes", "hypers", "coarsest", "blunt", "hold")
+"""What `Meshes` has learnt on coarser meshes."""
 LOOSE = 0.3
 """First guess of the process noise, in units of the forces that the first motion lacks."""
 
@@ -92,10 +92,13 @@ def transcribe(
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
     start: Mapping[str, float] | None = None,
+    checkpoint: Checkpoint | None = None,
+    stage: str = "",
 ) -> Result:
-    """The recipe; arguments as in `fit`."""
+    """The recipe; arguments as in `fit`. What `checkpoint` keeps is called by `stage`."""
     began = time.perf_counter()
     worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report)
+    worker.checkpoint, worker.stage = checkpoint, f"{stage}whole"
     theta = theta_of(worker.unknowns, start or {})
     if worker.given and any(hyper.process for hyper in worker.hypers):
         calm = worker.calm()
@@ -106,7 +109,7 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start)
+        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ")
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
     return worker.result(levels, time.perf_counter() - began, halved=h is not None)
@@ -250,7 +253,7 @@ class Meshes:
         """Without `patience` an attempt: it is given up where the data are not explained, or not soon."""
         self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
         self.noises, self.given, self.hypers, self.robust, self.remembering = noises, given, hypers, robust, remembering or {}
-        self.patient = patient
+        self.patient, self.tell, self.step = patient, Teller(unknowns, report), 0.0
         self.history: list[Iteration] = []
         self.notes: list[str] = []
         self.hints: list[np.ndarray] = []
@@ -260,6 +263,8 @@ class Meshes:
         self.friction = sorted(rubbing(structure.model, unknowns) - soft(structure.model, unknowns))
         """Joints, and transmissions by their path, whose dry friction is sharp."""
         self.coarsest, self.blunt, self.hold = 0.0, False, hold
+        self.checkpoint: Checkpoint | None = None
+        self.stage = ""
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
@@ -267,6 +272,7 @@ class Meshes:
         """An attempt as if the model were exact."""
         calm = Meshes(self.structure, self.recordings, self.unknowns, [n.calm() for n in self.noises], self.given, (), self.robust, self.report, patient=False)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
+        calm.checkpoint, calm.stage = self.checkpoint, f"{self.stage} without forces"
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:
@@ -276,23 +282,41 @@ class Meshes:
 
     def levels(self, base: float, theta: np.ndarray, refine: bool) -> list[Level]:
         """The solutions on one mesh after the other, from steps of `base` on, as long as halving it changes something; one, if it is not to be refined."""
-        levels: list[Level] = []
-        period = min(r.period for r in self.recordings)
-        while True:
-            level = self.solve(base / 2 ** len(levels), theta, levels[-1] if levels else None)
-            levels.append(level)
-            theta = level.solution.theta
-            if not refine or not level.solution.converged or (len(levels) > 1 and _settled(levels)) or (not self.patient and _hopeless(levels)):
-                break
-            if level.problem.runs[0].h < FINEST * period or 2 * _entries(level) > LARGEST:
-                self.notes.append(_unsettled(levels))
-                break
+        levels = self._solved_before()
+        while not (levels and self._enough(levels, refine)):
+            coarse = levels[-1] if levels else None
+            levels.append(self.solve(base / 2 ** len(levels), theta if coarse is None else coarse.solution.theta, coarse))
+            self._keep(levels)
         return levels
+
+    def _enough(self, levels: Sequence[Level], refine: bool) -> bool:
+        """Whether no finer mesh is needed, or none can be had."""
+        level = levels[-1]
+        if not refine or not level.solution.converged or (len(levels) > 1 and _settled(levels)) or (not self.patient and _hopeless(levels)):
+            return True
+        if level.problem.runs[0].h < FINEST * min(r.period for r in self.recordings) or 2 * _entries(level) > LARGEST:
+            self.notes.append(_unsettled(levels))
+            return True
+        return False
+
+    def _solved_before(self) -> list[Level]:
+        """The meshes that an attempt which was stopped has solved, with what it knew then."""
+        kept = None if self.checkpoint is None else self.checkpoint.solved(self.stage)
+        if kept is None:
+            return []
+        levels, known = kept
+        for name in KNOWN:
+            setattr(self, name, known[name])
+        return list(levels)
+
+    def _keep(self, levels: Sequence[Level]) -> None:
+        if self.checkpoint is not None and levels[-1].solution.converged:
+            self.checkpoint.keep(self.stage, (list(levels), {name: getattr(self, name) for name in KNOWN}))
 
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
         """The solution on one mesh. Unmodelled forces last as long as a step of the first mesh, which is as coarse as the motion allows, and no less than a sampling period: what data cannot
         tell from their noise is no force."""
-        self.hold = self.hold or max(h, min(r.period for r in self.recordings))
+        self.step, self.hold = h, self.hold or max(h, min(r.period for r in self.recordings))
         noises = self.noises if coarse is None else [run.noise for run in coarse.problem.runs]
         problem = self.problem(h, noises)
         if coarse is None:
@@ -308,11 +332,11 @@ class Meshes:
         sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
         sharper = self.friction and coarse is not None and not self.blunt
         if sharper:
-            sharp = np.maximum(SHARPER * sharp * h / self.coarsest, RESOLVED * self._rms(problem, x, theta, partial(np.diff, axis=1)))
+            sharp = SHARPER * sharp * h / self.coarsest
         elif self.friction and coarse is not None:
             sharp = self._kept(coarse)
         tolerance = 0.03 if rough else TOLERANCE
-        problem = problem.sharpened(sharp)
+        problem = self.turning(problem, x, theta).sharpened(sharp)
         staged = self.friction and coarse is None
         settings = Settings(
             iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=1 if sharper else 4
@@ -320,7 +344,7 @@ class Meshes:
         solution = minimise(problem, x, theta, settings, self._note)
         if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh
             self.blunt = True
-            problem = problem.sharpened(self._kept(coarse))
+            problem = problem.sharpened(self._kept(coarse), 2.0)
             solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=tolerance), self._note)
         if staged and self.patient and not solution.converged:  # once more from the start, friction smooth at first
             for stage in FRICTION_STAGES[:-1]:
@@ -422,9 +446,8 @@ class Meshes:
         return problem, solution
 
     def _note(self, iteration: Iteration) -> None:
-        self.history.append(iteration)
-        if self.report is not None:
-            self.report(iteration)
+        stage = FORCED if any(hyper.process for hyper in self.hypers) else NOISY if self.hypers else EXACT
+        self.history.append(self.tell(iteration, stage, self.step))
 
     @one_thread
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
@@ -462,19 +485,32 @@ class Meshes:
                     density[joint] = max(density[joint], LOOSE**2 * float(np.mean(missing[k] ** 2)) * run.h)
         return problem.with_noise([replace(run.noise, density=density) for run in problem.runs])
 
+    def turning(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> Problem:
+        """With sharp dry friction that is viscous at least below half of what the rate changes by from one interval to the next.
+
+        Where a joint turns round within an interval, with the acceleration a, the mean of the sign of its rate over the interval is `clip(rho/(a h/2), -1, 1)`, rho the mean
+        rate: with `delta = a h/2` the impulse of the interval is that of friction without any width, and dry friction is of second order in h as everything else is. And the ramps of successive intervals,
+        which are a h apart and as wide, add up to a straight line: the impulse of a reversal is linear in its time, whichever interval it is in, and Gauss-Newton does not see where one
+        interval ends. (The bend of the law, `law.py`, keeps that: its slope is one box folded with another.) Narrower ramps are jumped over, wider ones move the reversal.
+        """
+        runs = []
+        for run, rates in zip(problem.runs, self._rates(problem, x, theta), strict=True):
+            change = np.pad(np.abs(np.diff(rates, axis=1)), ((0, 0), (1, 1)), mode="edge")
+            runs.append(replace(run, turning=0.5 * np.maximum(change[:, 1:], change[:, :-1])))
+        return replace(problem, runs=tuple(runs))
+
     def rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
         """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
-        rates = self._rms(problem, x, theta, lambda rates: rates)
+        squares = [np.mean(rates**2, axis=1) for rates in self._rates(problem, x, theta)]
+        rates = np.sqrt(np.mean(squares, axis=0))
         return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
 
-    def _rms(self, problem: Problem, x: list[States], theta: np.ndarray, of_rates: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Of something made of the rates (coordinates, intervals) of every scalar coordinate, over all runs."""
-        squares = []
-        for r, states in enumerate(x):
+    @staticmethod
+    def _rates(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[np.ndarray]:
+        """(scalar coordinates, intervals) of every run."""
+        for r, run in enumerate(problem.runs):
             model, numbers, _ = problem.model_of(r, theta)
-            frames = problem.frames(r, states, model, numbers)
-            squares.append(np.mean(of_rates(interval_rates(frames, problem.runs[r].h)[1]) ** 2, axis=1))
-        return np.sqrt(np.mean(squares, axis=0))
+            yield interval_rates(problem.frames(r, x[r], model, numbers), run.h)[1]
 
     # -- result ------------------------------------------------------------------------------------------------------------------
 
@@ -521,6 +557,8 @@ class Meshes:
             return None
         problem, x = self._finer(level, self.problem(0.5 * old.runs[0].h, [run.noise for run in old.runs]), theta)
         problem = replace(problem, runs=tuple(replace(run, deltas=o.deltas, smooth=o.smooth) for run, o in zip(problem.runs, old.runs, strict=True)))
+        if old.runs[0].turning is not None:
+            problem = self.turning(problem, x, theta)
         try:
             taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale, problem.slope)
         except NumericalError:

@@ -123,8 +123,8 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
         known = self._models.get(run)  # a point is looked at several times: by the line search, for its friction, to linearise
         if known is None or not np.array_equal(known[0], theta):
-            values, sensors = values_at(self.entries_of[run], theta[self.columns[run]], run)
-            model = self.model.replace(values, check=False)
+            values, found = values_at(self.entries_of[run], theta[self.columns[run]], run)
+            model, sensors = self.model.replace(values, check=False), {**known_sensors(self.model), **found}
             known = self._models[run] = theta.copy(), (model, Numbers.of(self.runs[run].structure, model), sensors)
         return known[1]
 
@@ -152,13 +152,13 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """What unknown geometry does to the channels of a run, with the kinematics of its nodes."""
         return Placements(self.runs[r].structure, model, numbers, frames, self.entries, theta, r)
 
-    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, placements: Placements) -> np.ndarray:
-        """(samples, unknowns): by the channel's own bias, gain and delay, and by geometry."""
-        out = prediction.gain * placements.samples(d, prediction.sampled)
+    def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, placements: Placements) -> dict[int, np.ndarray]:
+        """The derivative of a channel's samples with respect to every unknown that they depend on: its own bias, gain and delay, and geometry."""
+        out = {k: prediction.gain * by for k, by in placements.samples(d, prediction.sampled).items()}
         for k, entry in enumerate(self.entries):
             for place in entry.places if entry.run in (None, r) else ():
                 if place.sensor is not None and place.sensor[0] in (d.channel.path, d.channel.whole):
-                    out[:, k] += place.slope(theta[k]) * prediction.by_sensor(place.sensor[1])
+                    out[k] = out.get(k, 0.0) + place.slope(theta[k]) * prediction.by_sensor(place.sensor[1])
         return out
 
 
@@ -191,6 +191,11 @@ def predicted(
     W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
     sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
     return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
+
+
+def known_sensors(model: Model) -> dict[tuple[str, str], float]:
+    """What the model's own sensors do to their channels."""
+    return {(s.channel, kind): value for s in model.sensors for kind in SENSOR if (value := getattr(s, kind)) != (1.0 if kind == "gain" else 0.0)}
 
 
 def sensor(sensors: Sensors, channel: Channel, kind: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def outcome(
         sentences.append(f"The estimates are not physically possible together: {impossible}")
         calibrated = problem.model.replace(numbers, check=False)
     return Result(
-        status=solution.status,
+        status=_counted(solution.status, len(history)),
         parameters=parameters,
         determined=found.analysis.determined if solution.converged else (),
         unresolved=found.analysis.sentences,
@@ -93,6 +94,11 @@ def outcome(
         recordings=tuple(recordings),
         again=again,
     )
+
+
+def _counted(status: str, iterations: int) -> str:
+    """Why a fit ended, with all its iterations: the last of several attempts has counted its own."""
+    return re.sub(r"^stopped (after|at iteration) \d+", rf"stopped \1 {iterations}", status)
 
 
 def _channels(problem: Observed, solution: Solution, found: Uncertainty, recordings: Sequence[Recording]) -> list[ChannelFit]:

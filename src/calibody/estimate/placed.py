@@ -188,9 +188,9 @@ class Placements:
             elif place.kind != "joint" or place.field not in LAW:  # these act through a cut without being felt there
                 self.felt.append(one)
 
-    def samples(self, d: Data, sampled: Sampled) -> np.ndarray:
-        """(samples, unknowns): the derivative of a channel's samples."""
-        out = np.zeros((len(d.y), self.size))
+    def samples(self, d: Data, sampled: Sampled) -> dict[int, np.ndarray]:
+        """The derivative of a channel's samples with respect to every unknown that moves it."""
+        out: dict[int, np.ndarray] = {}
         active = [*self.moved, *self.felt] if is_transmitted(d.channel) else self.moved
         if not active:
             return out
@@ -198,9 +198,7 @@ class Placements:
         reach = reach_of(first.structure, first.model, first.frames, d.channel)
         for slope, moved in active:
             change = moved.channel(d, reach)
-            used = np.flatnonzero(slope)
-            if change is not None:
-                out[:, used] += sampled.along(change)[:, None] * slope[used]
-            if (own := sampled.by_number(moved.place)) is not None:
-                out[:, used] += own[:, None] * slope[used]
+            for by in (None if change is None else sampled.along(change), sampled.by_number(moved.place)):
+                for k in np.flatnonzero(slope) if by is not None else ():
+                    out[int(k)] = out.get(int(k), 0.0) + by * slope[k]
         return out

@@ -18,6 +18,7 @@ from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics import host
 from calibody.mechanics.structure import TREE
+from calibody.recording.filters import noise_sd
 from calibody.recording.recording import Recording
 from calibody.recording.signal import Signal
 from calibody.steppers.base import AbstractStepper
@@ -34,6 +35,10 @@ FEWEST_NODES = 20
 """... and how many sampling periods it has at least."""
 CORRECTIONS = 2
 """Of the rates that a simulation starts with: its first step is all but linear in them."""
+LOST = 1.0
+"""Error over the spread of the channel from which a prediction that goes astray is not shown any more."""
+STILL = 5.0
+"""Spread of a channel, in units of its noise, below which it stands still."""
 FEWEST_SIMULATED = 4
 """Nodes of a simulation that ended early, for its channels to be interpolated."""
 
@@ -60,6 +65,17 @@ class Prediction:
     channels: dict[str, Predicted]
     motion: Motion = field(repr=False)
     incomplete: str | None
+
+    @property
+    def until(self) -> float | None:
+        """From when on it means nothing: a channel is then off by more than it moves at all (root of the mean square); None: it means something to the end."""
+        ends = []
+        for c in self.channels.values():
+            spread = max(float(np.std(c.measured)), STILL * noise_sd(c.times, c.measured))
+            far = np.abs(c.predicted - c.measured) > LOST * spread
+            if c.rms > spread > 0.0 or not np.isfinite(c.rms):
+                ends.append(float(c.times[int(np.argmax(far | ~np.isfinite(c.predicted)))]))
+        return min(ends, default=None)
 
     def __getitem__(self, channel: str) -> Predicted:
         if channel not in self.channels:

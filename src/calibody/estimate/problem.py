@@ -73,9 +73,9 @@ class Problem(Observed[Run, States]):
         problem.check()
         return problem
 
-    def sharpened(self, deltas: np.ndarray) -> Problem:
-        """With the rates below which dry friction is viscous, one per scalar coordinate."""
-        return replace(self, runs=tuple(replace(run, deltas=deltas) for run in self.runs))
+    def sharpened(self, deltas: np.ndarray, wider: float = 1.0) -> Problem:
+        """With the rates below which dry friction is viscous, one per scalar coordinate; `wider`: times those where a joint turns round."""
+        return replace(self, runs=tuple(replace(run, deltas=deltas, turning=None if run.turning is None else wider * run.turning) for run in self.runs))
 
     def smoothed(self, deltas: np.ndarray) -> Problem:
         """With dry friction that has no kinks, about viscous below these rates."""
@@ -217,7 +217,11 @@ class Problem(Observed[Run, States]):
         Ct = self._equations_by_parameters(0, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
         if parameters and started:
             placements = self.placements(0, theta, model, numbers, frames)
-            Ct[run.layout.row_place[START]] = np.vstack([placements.samples(d, found.sampled) for d, found in zip(run.starts, started, strict=True)])
+            first = run.layout.row_place[START].start
+            for d, found in zip(run.starts, started, strict=True):
+                for k, by in placements.samples(d, found.sampled).items():
+                    Ct[first : first + len(by), k] = by
+                first += len(d.y)
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
         if not run.kept or len(run.ringing):
             return Linearised(Linearisation(*parts), result)
@@ -268,7 +272,8 @@ class Problem(Observed[Run, States]):
         self, r: int, theta: np.ndarray, frames: Frames, sensors: Sensors, model: Model, numbers: Numbers, motion: States, parameters: bool
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
-        f, fx, ft = [], [], []
+        f, fx, first = [], [], 0
+        Ft = np.zeros((len(self.entries), run.samples + run.layout.priors)).T  # column by column: most are zero
         placements = self.placements(r, theta, model, numbers, frames)
         timing = self._control_by_timing(r, theta, model, motion) if parameters and any(observe.is_drive(d.channel) for d in run.data) else []
         for d in run.data:
@@ -282,16 +287,17 @@ class Problem(Observed[Run, States]):
                 if run.active[row] or observe.is_force(d.channel):
                     by_nodes = by_nodes + prediction.gain * run.by_forces(row, by)
             fx.append(observe.weighed(by_nodes, weight))
-            moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else np.zeros((len(d.y), len(self.entries)))
+            moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else {}
             for k, actuator, change in timing:
                 if (by := prediction.sampled.by_control.get(actuator)) is not None:
-                    moved[:, k] += prediction.gain * (by @ change)
-            ft.append(moved * weight[:, None])
+                    moved[k] = moved.get(k, 0.0) + prediction.gain * (by @ change)
+            for k, by in moved.items():
+                Ft[first : first + len(d.y), k] = by * weight
+            first += len(d.y)
         if run.layout.priors:
             f.append(run.layout.prior(motion))
             fx.append(run.layout.prior_matrix)
-            ft.append(np.zeros((run.layout.priors, len(self.entries))))
-        return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
+        return np.concatenate(f), sp.vstack(fx, format="csr"), Ft
 
     def _control_by_timing(self, r: int, theta: np.ndarray, model: Model, motion: States) -> list[tuple[int, int, np.ndarray]]:
         """(parameter, actuator, change (K - 1) of its mean control) of every unknown delay and time constant."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibody import upward
+from calibody import html, upward
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.identifiability import Determined
 from calibody.model import Model
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from calibody.estimate.validation import Validation
     from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
+    from calibody.report.plots import Plots
     from calibody.solve.gauss_newton import Iteration
     from calibody.steppers.motion import Motion
 
@@ -32,8 +33,14 @@ FORCES_DECIDE = "The estimates depend on the unmodelled forces"
 """How the note begins that says that they differ by more; the verdict looks for it."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
+UNEXPLAINED = 0.3
+"""Residuals over the scatter of the measurement itself from which most of it is left over, which no noise can be."""
 SLOW = 1e-3
 """Probability below which the unmodelled force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
+ALIKE = 4.0
+"""Difference of gains (twice that of the logarithmic likelihoods) within which two suspects explain the data alike: beyond, one is e^2 times as likely as the other."""
+MOSTLY = 0.5
+"""Share of an unmodelled force from which a suspect stands for most of it."""
 FORCE_NOT_WHITE = "The unmodelled force is not white"
 """How the note begins that says so of a joint; the verdict looks for it."""
 
@@ -93,6 +100,12 @@ class ChannelFit:
     @property
     def rms_over_sd(self) -> float:
         return float(np.sqrt(np.mean(self.deviation**2)))
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether the model says little about the channel, whatever its noise is taken to be."""
+        spread = float(np.std(self.measured))
+        return spread > 0.0 and self.rms > UNEXPLAINED * spread
 
     @property
     def deviation(self) -> np.ndarray:
@@ -159,10 +172,31 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Suspect:
-    """A number that the data want elsewhere than where it was held."""
+class Part:
+    """One of several numbers that are suspected together."""
 
     path: str
+    held: float
+    value: float
+    sd: float
+    unit: str
+
+    @property
+    def found(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.value:.4g} +- {self.sd:.2g}{unit} where {self.held:g} was taken"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.path} = {self.found}"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A number that the data want elsewhere than where it was held; or several of one kind, which each alone says less of (`parts`): value and sd are then those of the surest."""
+
+    path: str
+    """Of several: all their paths, with commas."""
     words: str
     """What it is, for a sentence."""
     held: float
@@ -183,11 +217,29 @@ class Suspect:
     """Paths of other suspects that explain the data nearly as well."""
     remedy: str = ""
     """What to do about it; empty where that is to estimate it."""
+    parts: tuple[Part, ...] = ()
+    explained: float = 0.0
+    """Share of the squares of the unmodelled force that it stands for, of the joint where that is most."""
+
+    @property
+    def moves(self) -> float:
+        """By how many of its standard deviations an estimate would move, the largest. Without bound where it stands for most of an unmodelled force: with that smaller, all data weigh otherwise."""
+        return np.inf if self.explained > MOSTLY else abs(self.largest_shift[1])
+
+    @property
+    def each(self) -> tuple[Part, ...]:
+        """The numbers of the model that it is about."""
+        return self.parts or (Part(self.path, self.held, self.value, self.sd or 0.0, self.unit),)
+
+    @property
+    def rank(self) -> float:
+        """The gain by which suspects are ordered: every further number has to gain as much as tells two suspects apart."""
+        return self.gain - ALIKE * max(len(self.parts) - 1, 0)
 
     @property
     def advice(self) -> str:
         """What to do about it."""
-        return self.remedy or f"Add {self.path} to the unknowns, or fit with --extend."
+        return self.remedy or f"Add {' and '.join(part.path for part in self.each)} to the unknowns, or fit with --extend."
 
     @property
     def largest_shift(self) -> tuple[str, float]:
@@ -201,9 +253,26 @@ class Suspect:
             return f"{self.words} (chi2 {self.chi2:.0f})."
         name, shift = self.largest_shift
         moves = f"; with it {name} would move by {abs(shift):.2g} of its standard deviations" if abs(shift) >= 0.1 else "; it would move no estimate"
+        if self.explained > MOSTLY:
+            moves += f", and perhaps further: {100.0 * self.explained:.0f} % of the unmodelled force of a joint (of its squares) would go with it"
         others = f" (these data cannot tell it from {' and '.join(self.alike[:3])})" if self.alike else ""
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{self.words}, {self.path} = {self.value:.3g} +- {self.sd:.1g}{unit} where {self.held:g} was taken{others}{moves} (chi2 {self.chi2:.0f})."
+        return f"{self.words}, {' and '.join(part.sentence for part in self.each)}{others}{moves} (chi2 {self.chi2:.0f})."
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something in the files that is probably wrong: with it undone, a piece of the data that the fit is absurd on is described."""
+
+    kind: str
+    """ "sign", "factor", "swap", "axes", "clock", "shift", "offset", "gravity", "length" or "gain"."""
+    subjects: tuple[str, ...]
+    """Channels, drives or paths that it is about."""
+    sentence: str
+    """What looks wrong, and the next edit."""
+    before: float | None
+    """Residuals over noise of that piece as the files are; None where no fit of it converges."""
+    after: float
+    """The same with the mistake undone."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +326,9 @@ class Result:
     recordings: tuple[Recording, ...] = field(repr=False)
     again: Again = field(repr=False)
     """Fits another recording by the same method, given its unknowns and their values."""
+    mistakes: tuple[Mistake, ...] = ()
+    """What is probably wrong with the files, of a fit that did not converge or whose residuals are absurd: the most convincing first; several explain the data alike, and empty means that
+    nothing that was tried does."""
 
     @property
     def converged(self) -> bool:
@@ -309,8 +381,16 @@ class Result:
         """Write a run folder with all results, tables and `report.html`; gives the path of the report."""
         return upward.carry_out("Result.report", self, folder)
 
+    @property
+    def plot(self) -> Plots:
+        """Figures of the fit, `result.plot.series()`, `.residuals()`, `.parameters()`, `.correlation()`, `.convergence()`, `.forces()`: plotly's, to be shown, changed and saved."""
+        return upward.carry_out("Result.plot", self)
+
     def __str__(self) -> str:
         return described(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(self)
 
 
 def forces_described(found: Result | Saved) -> list[str]:
@@ -334,5 +414,25 @@ def described(found: Result | Saved) -> str:
         lines.append(
             f"{len(found.outliers)} outlier{'s' if len(found.outliers) > 1 else ''}, the largest {max(abs(o.deviation) for o in found.outliers):.0f} sd"
         )
+    lines += [f"wrong? {m.sentence}" for m in found.mistakes]
     lines += [f"missing: {s.sentence}" for s in found.lacks[:1]]
     return "\n".join([*lines, *(f"note: {n}" for n in found.notes)])
+
+
+def described_html(found: Result | Saved) -> str:
+    """A result for notebooks: the same as its text, in tables."""
+    rows = []
+    for name, e in found.parameters.items():
+        bar = f"{e.sd:.2g}" if e.sd is not None else (e.bounded if e.at_bound else "not determined" if found.converged else "")
+        rows.append((name, f"{e.value:.6g}", bar, f"{e.initial:.4g}", e.unit))
+    known = [(d.expression, f"{d.value:.6g}", f"{d.sd:.2g}") for d in found.determined]
+    fits = [(c.run, c.channel, f"{c.rms:.3g}", f"{c.rms_over_sd:.3f}") for c in found.fit]
+    said = [*(f"missing: {s.sentence}" for s in found.lacks[:1]), *(f"note: {n}" for n in found.notes)]
+    return html.block(
+        f"status: {found.status}",
+        html.table(("parameter", "value", "sd", "initial", "unit"), rows, numbers=(1, 2, 3)),
+        html.sentences(found.unresolved),
+        html.table(("determined", "value", "sd"), known, numbers=(1, 2)),
+        html.table(("run", "channel", "rms of the residual", "over its noise"), fits, numbers=(2, 3)),
+        html.sentences([*forces_described(found), *said]),
+    )

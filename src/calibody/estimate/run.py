@@ -236,6 +236,8 @@ class Run(Nodes):
 
     deltas: np.ndarray | None = None
     """Rates below which dry friction is viscous, one per scalar coordinate; None: 1 for all."""
+    turning: np.ndarray | None = None
+    """(scalar coordinates, intervals) half of what the rate changes by from one interval to the next, below which dry friction is viscous too (`meshes.Meshes.turning`); None: nothing."""
     smooth: bool = False
     """Whether dry friction has no kinks: in fits with process noise, whose likelihood is made of derivatives of the equations."""
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -371,7 +373,12 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ motion.parts[PROCESS] * self.process_sd()).T)
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self.deltas, unmodelled, self.smooth)
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth)
+
+    def _viscous_below(self) -> np.ndarray | None:
+        if self.deltas is None:
+            return None
+        return np.maximum(self.deltas[:, None], np.zeros((1, self.K - 1)) if self.turning is None else self.turning)
 
     def by_forces(self, row: int, W: Sparse) -> Sparse:
         """(samples, unknowns): from the derivative W with respect to the multiplier of a row at the inner nodes."""

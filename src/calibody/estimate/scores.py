@@ -12,17 +12,21 @@ var(s) = i for white residuals of the stated size. Real ones are neither: `long_
 (e the residuals after the one-step estimate: what the number explains does not count as scatter). The larger of both is used; found from few independent stretches of a run it is itself
 uncertain, and probabilities are Student's. Smoothed residuals of
 channels and of process noise are correlated with one another; their sums per node are not, which is why they are summed first.
+
+Several numbers are asked about together in the same way: s, i and b then are vectors and matrices, `d = i^-1 s` is the one step, the gain `s'd`, and the scatter that of `t d`. Two offsets can each pull at nothing, because
+the one without the other is out of the question, and both together at much: the joint pull sees them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
 
 import numpy as np
 
-from calibody.estimate.chi_square import exceeded, student
+from calibody.estimate.chi_square import exceeded, fisher, student
 from calibody.estimate.layout import PROCESS
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
@@ -43,6 +47,15 @@ def nodes_of_rows(run: Run) -> np.ndarray:
     near = [np.clip(np.round((d.times - run.times[0]) / run.h), 0, run.K - 1) for d in run.data]
     near += [np.clip(np.round(np.repeat(b.when, b.width)), 0, run.K - 1) for b in run.layout.held]
     return np.concatenate(near).astype(np.int64)
+
+
+def forces_of(problem: Problem, first: Sequence[int] | np.ndarray) -> dict[str, list[np.ndarray]]:
+    """The residuals that are unmodelled forces, by joint: those of every run and velocity, draw by draw. `first` is where the residuals of each run begin."""
+    found: dict[str, list[np.ndarray]] = {}
+    for run, start in zip(problem.runs, first, strict=True):
+        for k, (joint, _) in enumerate(run.disturbed):
+            found.setdefault(joint, []).append(int(start) + run.samples + run.layout.prior_rows(PROCESS, k))
+    return found
 
 
 def long_run(u: np.ndarray) -> float:
@@ -74,11 +87,11 @@ def _scatter(u: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Pull:
-    """What the data say of one number that was held."""
+    """What the data say of a number that was held, or of several together."""
 
-    change: float
-    """One-step estimate of how far it is from where it was held."""
-    sd: float
+    changes: np.ndarray
+    """One-step estimate of how far each is from where it was held."""
+    sds: np.ndarray
     gain: float
     """Twice that of the logarithmic likelihood, if the residuals are white and of their size: what suspects are compared by."""
     chi2: float
@@ -86,12 +99,26 @@ class Pull:
     freedom: float
     """Degrees of freedom that this scatter is known with; infinite where it is as stated."""
     shift: np.ndarray
-    """How the parameters would move with it."""
+    """How the parameters would move with it, the unmodelled forces being as large as they are."""
+    explained: float
+    """Share of the squares of the unmodelled force that it stands for, of the joint where that is most."""
+
+    @property
+    def change(self) -> float:
+        return float(self.changes[0])
+
+    @property
+    def sd(self) -> float:
+        return float(self.sds[0])
 
     @property
     def probability(self) -> float:
-        """Of such a chi2 by chance: where the scatter had to be found from the residuals, by Student's distribution."""
-        return exceeded(1, self.chi2) if self.chi2 < UNREMARKABLE or np.isinf(self.freedom) else student(sqrt(self.chi2), self.freedom)
+        return self.by_chance(self.chi2, len(self.changes))
+
+    def by_chance(self, chi2: float, dof: int) -> float:
+        """Probability of more: where the scatter had to be found from the residuals, by Student's distribution (several numbers: Fisher's)."""
+        plain = chi2 < UNREMARKABLE + dof - 1 or np.isinf(self.freedom)
+        return exceeded(dof, chi2) if plain else student(sqrt(chi2), self.freedom) if dof == 1 else fisher(chi2 / dof, dof, self.freedom)
 
 
 class Scores:
@@ -118,55 +145,80 @@ class Scores:
         """Of every number asked about; None where it is nothing new beside the parameters. `volume` is the slope of the likelihood's volume with respect to all columns
         (process noise)."""
         slope = np.broadcast_to(np.asarray(volume, dtype=float), (self.lin.parameters,))
-        return [self._pull(c, slope) for c in range(len(self.asked))]
+        return [self._pull([c], slope) for c in range(len(self.asked))]
 
-    def _pull(self, c: int, slope: np.ndarray) -> Pull | None:
-        whole, total = self.T[:, len(self.common) + c], sum(x.size[c] for x in self.reduced)
-        t = self._taken_out(whole)
-        i = float(t @ t)
-        if total == 0.0 or i < NOTHING_NEW * total:
+    def independent(self, numbers: Sequence[int]) -> list[int]:
+        """Those of the numbers asked about that are something new beside the parameters and one another, the strongest first."""
+        t, size = self._taken_out(self.T[:, [len(self.common) + c for c in numbers]]), self._sizes(numbers)
+        t, out = t / np.sqrt(np.where(size > 0.0, size, 1.0)), []
+        while len(out) < len(numbers):
+            left = (t**2).sum(axis=0)
+            best = int(np.argmax(left))
+            if left[best] < NOTHING_NEW:
+                break
+            out.append(numbers[best])
+            t = t - np.outer(t[:, best], t[:, best] @ t) / left[best]
+        return out
+
+    def together(self, numbers: Sequence[int], volume: np.ndarray | float = 0.0) -> Pull | None:
+        """Of independent numbers at once."""
+        return self._pull(numbers, np.broadcast_to(np.asarray(volume, dtype=float), (self.lin.parameters,)))
+
+    def _pull(self, numbers: Sequence[int], slope: np.ndarray) -> Pull | None:
+        t = self._taken_out(self.T[:, [len(self.common) + c for c in numbers]])
+        i, size = t.T @ t, self._sizes(numbers)
+        if np.any(size == 0.0) or np.any(np.diag(i) < NOTHING_NEW * size):
             return None
-        b = np.zeros(self.lin.parameters)
+        b = np.stack([self._taken_up(c) for c in numbers], axis=1)
+        s = t.T @ self.F + slope[self.asked[list(numbers)]] - slope @ b
+        inverse = np.linalg.inv(i)
+        d = inverse @ s
+        along, expected = t @ d, float(s @ d)
+        after = self.F - along
+        u = np.bincount(self.nodes[self.nodes >= 0], (along * after)[self.nodes >= 0])
+        if not np.isfinite(u).all():  # a derivative beyond all numbers, as that of friction whose width is all but zero: it says nothing
+            return None
+        shown, freedom = _scatter(u - u.mean())
+        larger = max(1.0, shown / expected) if expected > 0.0 else 1.0
+        freed, explained = self._unmixed(after)
+        gain = expected + freed
+        return Pull(-d, np.sqrt(larger * np.diag(inverse)), gain, gain / larger, freedom if larger > 1.0 else np.inf, b @ d, explained)
+
+    def _sizes(self, numbers: Sequence[int]) -> np.ndarray:
+        """Information of numbers asked about before anything is taken up."""
+        return np.sum([x.size[list(numbers)] for x in self.reduced], axis=0)
+
+    def _taken_up(self, c: int) -> np.ndarray:
+        """What the parameters take up of a number asked about."""
+        b, whole = np.zeros(self.lin.parameters), self.T[:, len(self.common) + c]
         b[self.common] = (self.kept @ (self.basis.T @ whole)) / np.where(self.own > 0.0, self.own, 1.0)
         for x in self.reduced:
             b[x.own] = x.taken_up[:, len(self.common) + c] - x.taken_up[:, : len(self.common)] @ b[self.common]
-        s = float(t @ self.F) + float(slope[self.asked[c]] - slope @ b)
-        u = np.bincount(self.nodes[self.nodes >= 0], (t * (self.F - t * (s / i)))[self.nodes >= 0])
-        shown, freedom = _scatter(u - u.mean())
-        variance = max(i, shown)
-        gain = s**2 / i + self._unmixed(self.F - t * (s / i))
-        return Pull(-s / i, float(np.sqrt(variance)) / i, gain, gain * (i / variance), freedom if shown > i else np.inf, b * (s / i))
+        return b
 
-    def _unmixed(self, after: np.ndarray) -> float:
-        """What the likelihood gains besides because unmodelled forces are then smaller: n of them in effect, their squares Q afterwards, `2 dlogL = Q - n - n log(Q/n)`."""
-        gain = 0.0
+    def _unmixed(self, after: np.ndarray) -> tuple[float, float]:
+        """What the likelihood gains besides because unmodelled forces are then smaller: n of them in effect, their squares Q afterwards, `2 dlogL = Q - n - n log(Q/n)`; and the largest of `1 - Q/n`."""
+        gain, explained = 0.0, 0.0
         for rows in self.forces:
             n, Q = float(self.F[rows] @ self.F[rows]), float(after[rows] @ after[rows])
             if FEW < n and Q < n:
                 Q = max(Q, LEAST * n)
                 gain += (Q - n - n * np.log(Q / n)) / (1.0 + 1.5 / n)
-        return float(gain)
+                explained = max(explained, 1.0 - Q / n)
+        return float(gain), explained
 
     @cached_property
     def forces(self) -> list[np.ndarray]:
         """The residuals that are unmodelled forces, joint by joint."""
-        found: dict[str, list[np.ndarray]] = {}
-        for run, first in zip(self.problem.runs, self.first, strict=True):
-            at = first + run.samples
-            for block in run.layout.held:
-                if block.name == PROCESS:
-                    for k, (joint, _) in enumerate(run.disturbed):
-                        found.setdefault(joint, []).append(at + np.arange(len(block.when)) * block.width + k)
-                at += block.size
-        return [np.concatenate(rows) for rows in found.values()]
+        return [np.concatenate(rows) for rows in forces_of(self.problem, self.first).values()]
 
     def _taken_out(self, rows: np.ndarray) -> np.ndarray:
         """What the parameters that may move do not explain."""
         return rows - self.basis @ (self.basis.T @ rows)
 
-    def left(self, c: int, change: float) -> np.ndarray:
-        """The residuals after a change of number c, the parameters following."""
-        return self.F + self._taken_out(self.T[:, len(self.common) + c]) * change
+    def left(self, numbers: Sequence[int], changes: np.ndarray) -> np.ndarray:
+        """The residuals after changes of some numbers, the parameters following."""
+        return self.F + self._taken_out(self.T[:, [len(self.common) + c for c in numbers]]) @ changes
 
     def simulated(self, draws: int, rng: np.random.Generator, runs: int) -> np.ndarray:
         """(residuals of the first `runs`, draws): what is left of white noise of unit size in all of them after motion and parameters have followed it: how residuals of a fit look
@@ -206,15 +258,19 @@ def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray
     held = lin.loose_theta[:, at]
     prior = np.flatnonzero(np.diff(held.indptr))
     mine = np.concatenate([T[:, alone[columns]], held[prior].toarray()])
-    rest = np.zeros((len(mine), len(common) + len(asked)))
     here, place = np.nonzero(np.concatenate([common, asked])[:, None] == columns[None, :])
-    rest[: len(T), here] = T[:, place]
+    if len(mine) == len(T) and len(here) == len(common) + len(asked):  # a single run that everything acts on
+        rest = T[:, place]
+    else:
+        rest = np.zeros((len(mine), len(common) + len(asked)))
+        rest[: len(T), here] = T[:, place]
     own = np.linalg.norm(mine, axis=0)
     basis, kept = _orthonormal(mine / np.where(own > 0.0, own, 1.0))
     taken_up = (kept @ (basis.T @ rest)) / np.where(own > 0.0, own, 1.0)[:, None]
     size = (rest[:, len(common) :] ** 2).sum(axis=0)
     nodes = np.append(nodes_of_rows(problem.runs[r]) + sum(run.K for run in problem.runs[:r]), np.full(len(prior), -1))
-    return _Reduced(rest - basis @ (basis.T @ rest), np.append(part.F, lin.loose[prior]), nodes, at, basis, taken_up, size)
+    left = rest - basis @ (basis.T @ rest) if basis.shape[1] else rest
+    return _Reduced(left, np.append(part.F, lin.loose[prior]), nodes, at, basis, taken_up, size)
 
 
 def _orthonormal(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ from calibody.estimate.run import Noise, Run
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import ShadowProblem, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
+from calibody.estimate.telling import IN_STEPS, Teller
 from calibody.estimate.unknowns import Entry, Unknown, entries, refuse_what_does_not_act
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure
@@ -127,10 +128,10 @@ class _Worker:
         x = [begin(problem, r, theta) for r in range(len(recordings))]
         history: list[Iteration] = []
 
+        tell = Teller(unknowns, self.report)
+
         def note(iteration: Iteration) -> None:
-            history.append(iteration)
-            if self.report is not None:
-                self.report(iteration)
+            history.append(tell(iteration, IN_STEPS, self.h))
 
         solution = self._solve(problem, x, theta, note)
         if not problem.lifted and solution.converged:

@@ -272,7 +272,8 @@ class ShadowProblem(Observed[Steps, States]):
         self, r: int, theta: np.ndarray, p: Place, states: States, model: Model, numbers: Numbers, sensors: Sensors
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
-        f, fx, ft = [], [], []
+        f, fx, first = [], [], 0
+        Ft = np.zeros((run.samples, len(self.entries)))
         placements = self.placements(r, theta, model, numbers, p.frames)
         for d in run.data:
             prediction = self._predicted(r, p, states, model, numbers, sensors, d)
@@ -281,8 +282,10 @@ class ShadowProblem(Observed[Steps, States]):
             block.eliminate_zeros()
             f.append((prediction.value - d.y) * weight)
             fx.append(sp.diags(weight) @ block)
-            ft.append(self.samples_by_parameters(r, theta, d, prediction, placements) * weight[:, None])
-        return np.concatenate(f), sp.vstack(fx, format="csr"), np.vstack(ft)
+            for k, by in self.samples_by_parameters(r, theta, d, prediction, placements).items():
+                Ft[first : first + len(d.y), k] = by * weight
+            first += len(d.y)
+        return np.concatenate(f), sp.vstack(fx, format="csr"), Ft
 
     # -- parameters ------------------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,9 @@ of the whole mechanism; damping, dry friction, Stribeck's drop, a spring or a ro
 says, without another fit, how far each would move from the value it was held at, how certainly (`scores.py`), and by how many of their standard deviations the
 estimates would move with it. So it is with terms that no number of the model stands for (`terms.py`) and with noise that is not what it was taken for (`innovations.py`). Probabilities count
 how many tests there are (Bonferroni), one level for all. A suspect whose gain is within `ALIKE` of the first one's is named beside it: these data cannot tell the two apart.
+
+Numbers of one kind (offsets, scales or delays of all channels, tilts, constant forces of all drives) are also asked about together: encoders that were all set to zero by eye are all off, and where only the difference of
+two offsets is loosely known, each alone pulls at nothing. A group is named where it explains more, by the same level, than any of its members alone.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from calibody.estimate import marginal
 from calibody.estimate.innovations import MEMORIES, counts, memories, rows_of
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
-from calibody.estimate.result import Suspect
-from calibody.estimate.scores import Scores
+from calibody.estimate.result import ALIKE, Part, Suspect
+from calibody.estimate.scores import Pull, Scores
 from calibody.estimate.terms import terms, widened
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
@@ -32,8 +35,6 @@ LACKING = 0.02
 """Probability, with all tests of a fit together, below which a suspect is named: with 1 % for runs that seem to disagree (uncertainty.DISAGREE) 3 % of the fits are suspected falsely."""
 SCREEN = 0.2
 """The same, from which a suspect of a fit with process noise is looked at more closely."""
-ALIKE = 4.0
-"""Difference of gains (twice that of the logarithmic likelihoods) within which two suspects explain the data alike: beyond, one is e^2 times as likely as the other."""
 SHARP = 0.02
 """Rate below which a suspected dry friction is viscous, in units of the joint's own rms rate."""
 
@@ -49,6 +50,12 @@ class _Asked:
     lower: float
     upper: float
     remedy: str = ""
+    plural: str = ""
+    """What several of its kind are called; empty where they are not asked about together."""
+
+    def allows(self, change: float) -> bool:
+        """Whether physics has a place for it there."""
+        return self.lower <= self.held + change <= self.upper
 
 
 @one_thread
@@ -57,38 +64,114 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
 
     Noise that is not what it was taken for comes in its place (counts) or last (a memory, which anything that is missing leaves behind: tested on what the first of the others does not explain).
     """
-    tried, more = list(_tried(problem)), terms(problem, x, theta)
-    asked = [_Asked(e.name, words, e.unit, e.initial, e.lower, e.upper) for e, words in tried]
-    asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy) for t in more]
-    wide = problem.with_entries([*problem.entries, *(e for e, _ in tried)], SHARP)
-    at = np.concatenate([theta, [e.initial for e, _ in tried]])
-    lin = widened(wide.linearise(x, at, hold_scale=False), more)
-    scale = np.append(wide.scale, [t.scale for t in more])
-    anywhere = np.full(len(scale), np.inf)  # nobody takes this step
-    taken = step(lin, 0.0 * scale, -anywhere, anywhere, 0.0 * scale, scale)
-    free = np.arange(len(scale)) < len(theta)
-    free[: len(theta)] &= ~known.at_bound
-    scores = Scores(wide, lin, taken, free, np.arange(len(theta), len(scale)))
-    pulls = scores.pulls()
-    count = sum(p is not None for p in pulls) + len(MEMORIES) * len(rows_of(problem, scores))
-    if any(len(run.disturbed) for run in problem.runs):  # the volume of the likelihood pulls too: looked at where it can decide
-        close = [len(theta) + k for k, p in enumerate(pulls) if p is not None and count * p.probability < SCREEN]
-        slope = marginal.slope(wide, x, at, taken, close)
-        slope[: len(theta)] = problem.slope
-        exact = scores.pulls(slope)
-        pulls = [exact[k] if len(theta) + k in close else p for k, p in enumerate(pulls)]
-    found: dict[str, tuple[int, Suspect]] = {}
-    for k, (a, pull) in enumerate(zip(asked, pulls, strict=True)):
-        if pull is None or not a.lower <= a.held + pull.change <= a.upper:  # physics has no place for it there
-            continue
-        probability = min(1.0, count * pull.probability)
-        if probability < LACKING and (a.path not in found or pull.gain > found[a.path][1].gain):
-            shifts = _shifts(known, pull.shift[: len(theta)])
-            found[a.path] = k, Suspect(a.path, a.words, a.held, a.held + pull.change, pull.sd, a.unit, pull.chi2, pull.gain, probability, shifts, (), a.remedy)
-    strongest = max(found.values(), key=lambda pair: pair[1].gain, default=None)
-    left = scores.F if strongest is None else scores.left(strongest[0], strongest[1].value - strongest[1].held)
-    out = sorted([*(s for _, s in found.values()), *_counters(problem)], key=lambda s: -s.gain) + list(_memory(problem, scores, left, count))
+    tests = _Tests(problem, x, theta, known)
+    count = tests.count + len(MEMORIES) * len(rows_of(problem, tests.scores))
+    pulls, jointly = tests.pulls(count)
+    alone = [found for k, p in enumerate(pulls) if (found := _single(tests.asked[k], k, p, known, count))]
+    sets = zip(tests.groups, jointly, strict=True)
+    found = [*_best(alone), *(f for g, p in sets if (f := _group(tests.asked, g, p, [pulls[k] for k in g], known, count)))]
+    strongest = max(found, key=lambda f: f.suspect.rank, default=None)
+    left = tests.scores.F if strongest is None else tests.scores.left(strongest.numbers, strongest.changes)
+    out = sorted([*(f.suspect for f in found), *_counters(problem)], key=lambda s: -s.rank) + list(_memory(problem, tests.scores, left, count))
     return tuple(replace(s, alike=tuple(o.path for o in out if _alike(o, s))) for s in out)
+
+
+class _Tests:
+    """One linearisation with a column for every suspect, and the pulls of each and of those of one kind together."""
+
+    def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> None:
+        tried, more = list(_tried(problem)), terms(problem, x, theta)
+        self.asked = [_Asked(e.name, words, e.unit, e.initial, e.lower, e.upper, plural=plural) for e, words, plural in tried]
+        self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy) for t in more]
+        self.problem, self.x, self.p = problem, x, len(theta)
+        self.wide = problem.with_entries([*problem.entries, *(e for e, *_ in tried)], SHARP)
+        self.at = np.concatenate([theta, [e.initial for e, *_ in tried]])
+        lin = widened(self.wide.linearise(x, self.at, hold_scale=False), more)
+        scale = np.append(self.wide.scale, [t.scale for t in more])
+        anywhere = np.full(len(scale), np.inf)  # nobody takes this step
+        self.taken = step(lin, 0.0 * scale, -anywhere, anywhere, 0.0 * scale, scale)
+        free = np.arange(len(scale)) < self.p
+        free[: self.p] &= ~known.at_bound
+        self.scores = Scores(self.wide, lin, self.taken, free, np.arange(self.p, len(scale)))
+        self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked)) if len(g) > 1]
+        self.first = self.scores.pulls(), [self.scores.together(g) for g in self.groups]
+
+    @property
+    def count(self) -> int:
+        """How many tests there are."""
+        return sum(p is not None for p in (*self.first[0], *self.first[1]))
+
+    def pulls(self, count: int) -> tuple[list[Pull | None], list[Pull | None]]:
+        """Of every suspect alone and of the groups. With process noise the volume of the likelihood pulls too: looked at where it can decide, among `count` tests."""
+        pulls, jointly = self.first
+        if not any(len(run.disturbed) for run in self.problem.runs):
+            return pulls, jointly
+        near = [g for g, p in zip([*([k] for k in range(len(pulls))), *self.groups], [*pulls, *jointly], strict=True) if _near(p, count)]
+        close = {k for numbers in near for k in numbers}
+        slope = marginal.slope(self.wide, self.x, self.at, self.taken, [self.p + k for k in sorted(close)])
+        slope[: self.p] = self.problem.slope
+        exact = self.scores.pulls(slope)
+        pulls = [exact[k] if k in close else p for k, p in enumerate(pulls)]
+        return pulls, [self.scores.together(g, slope) if g in near else p for g, p in zip(self.groups, jointly, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A suspect, and where its numbers stand among those asked about."""
+
+    suspect: Suspect
+    numbers: Sequence[int]
+    changes: np.ndarray
+
+
+def _near(pull: Pull | None, count: int) -> bool:
+    return pull is not None and count * pull.probability < SCREEN
+
+
+def _single(a: _Asked, k: int, pull: Pull | None, known: Uncertainty, count: int) -> _Found | None:
+    if pull is None or not a.allows(pull.change):
+        return None
+    probability = min(1.0, count * pull.probability)
+    if probability >= LACKING:
+        return None
+    shifts = _shifts(known, pull.shift)
+    suspect = Suspect(
+        a.path, a.words, a.held, a.held + pull.change, pull.sd, a.unit, pull.chi2, pull.gain, probability, shifts, (), a.remedy, explained=pull.explained
+    )
+    return _Found(suspect, [k], pull.changes)
+
+
+def _best(found: Sequence[_Found]) -> list[_Found]:
+    """Of each path the strongest: one is asked about at several rates."""
+    return list({f.suspect.path: f for f in sorted(found, key=lambda f: f.suspect.gain)}.values())
+
+
+def _group(asked: Sequence[_Asked], numbers: Sequence[int], pull: Pull | None, single: Sequence[Pull | None], known: Uncertainty, count: int) -> _Found | None:
+    """Numbers that are missing together, where that says more than any of them alone."""
+    if pull is None or not all(asked[k].allows(float(change)) for k, change in zip(numbers, pull.changes, strict=True)):
+        return None
+    more = pull.gain - max((p.gain for p in single if p is not None), default=0.0)
+    unlikely = max(pull.probability, pull.by_chance(more * pull.chi2 / pull.gain, len(numbers) - 1)) if pull.gain > 0.0 else 1.0
+    probability = min(1.0, count * unlikely)
+    if probability >= LACKING:
+        return None
+    order = sorted(range(len(numbers)), key=lambda j: asked[numbers[j]].path)
+    each = [(asked[numbers[j]], float(pull.changes[j]), float(pull.sds[j])) for j in order]
+    parts = tuple(Part(a.path, a.held, a.held + change, sd, a.unit) for a, change, sd in each)
+    surest = max(parts, key=lambda part: abs(part.value - part.held) / part.sd)
+    paths, words = ", ".join(part.path for part in parts), f"{each[0][0].plural} together"
+    shifts = _shifts(known, pull.shift)
+    numbered = surest.held, surest.value, surest.sd, surest.unit
+    return _Found(Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, parts=parts, explained=pull.explained), numbers, pull.changes)
+
+
+def _kinds(asked: Sequence[_Asked]) -> list[list[int]]:
+    """Numbers of one kind, by where they stand."""
+    kinds: dict[str, list[int]] = {}
+    for k, a in enumerate(asked):
+        if a.plural:
+            kinds.setdefault(a.plural, []).append(k)
+    return [numbers for numbers in kinds.values() if len(numbers) > 1]
 
 
 def _alike(a: Suspect, b: Suspect) -> bool:
@@ -98,7 +181,7 @@ def _alike(a: Suspect, b: Suspect) -> bool:
 
 def _shifts(known: Uncertainty, moved: np.ndarray) -> dict[str, float]:
     """What is reported, by how many of its standard deviations it would move."""
-    moved = known.reported.by_theta @ moved
+    moved = known.reported.by_theta @ moved[: known.reported.by_theta.shape[1]]
     return {name: float(d / b) for name, d, b in zip(known.reported.names, moved, known.sd, strict=True) if np.isfinite(b) and b > 0.0}
 
 
@@ -121,12 +204,12 @@ def _memory(problem: Problem, scores: Scores, left: np.ndarray, count: int) -> I
             yield Suspect(f"{m.channel}.noise", words, 0.0, m.seconds, None, "s", m.score**2, m.score**2, probability, {}, (), remedy)
 
 
-def _tried(problem: Problem) -> Iterator[tuple[Entry, str]]:
+def _tried(problem: Problem) -> Iterator[tuple[Entry, str, str]]:
     """Suspects that are not estimated already, as unknowns held at the model's value."""
     model, names = problem.model, [run.recording.name for run in problem.runs]
     estimated = {p.path for e in problem.entries for p in e.places} | {path for e in problem.entries if e.group is not None for path in e.group.paths}
     seen = set(estimated)
-    for path, words in (*_of_channels(problem), *_of_drives(problem), *_of_world(), *_of_joints(problem), *_of_sites(problem), *_of_bodies(problem)):
+    for path, words, *plural in (*_of_channels(problem), *_of_drives(problem), *_of_world(), *_of_joints(problem), *_of_sites(problem), *_of_bodies(problem)):
         if path in seen:
             continue
         seen.add(path)
@@ -135,27 +218,27 @@ def _tried(problem: Problem) -> Iterator[tuple[Entry, str]]:
             Problem.of(problem.runs, [entry])
         except CalibodyError:  # a channel without such a sensor number, a model without such a path
             continue
-        yield entry, words
+        yield entry, words, plural[0] if plural else ""
 
 
-def _of_channels(problem: Problem) -> Iterator[tuple[str, str]]:
+def _of_channels(problem: Problem) -> Iterator[tuple[str, str, str]]:
     for path in dict.fromkeys(d.channel.path for run in problem.runs for d in run.data):
-        yield f"{path}.bias", f"an offset of {path}"
-        yield f"{path}.gain", f"a scale of {path}"
-        yield f"{path}.delay", f"a delay of {path}"
+        yield f"{path}.bias", f"an offset of {path}", "offsets of channels"
+        yield f"{path}.gain", f"a scale of {path}", "scales of channels"
+        yield f"{path}.delay", f"a delay of {path}", "delays of channels"
 
 
-def _of_drives(problem: Problem) -> Iterator[tuple[str, str]]:
+def _of_drives(problem: Problem) -> Iterator[tuple[str, str, str]]:
     for path in dict.fromkeys(drive.channel for run in problem.runs for drive in run.recording.drives):
         if path.startswith("actuator."):
-            yield f"{path}.delay", f"a delay of {path}"
-            yield f"{path}.time_constant", f"a lag of {path}"
-            yield f"{path}.bias", f"a constant force of {path}"
+            yield f"{path}.delay", f"a delay of {path}", "delays of drives"
+            yield f"{path}.time_constant", f"a lag of {path}", ""
+            yield f"{path}.bias", f"a constant force of {path}", "constant forces of drives"
 
 
-def _of_world() -> Iterator[tuple[str, str]]:
+def _of_world() -> Iterator[tuple[str, str, str]]:
     for axis in "xyz":
-        yield f"world.gravity.tilt.{axis}", f"a tilt of the mechanism about {axis}"
+        yield f"world.gravity.tilt.{axis}", f"a tilt of the mechanism about {axis}", "tilts of the mechanism"
 
 
 def _of_joints(problem: Problem) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from calibody.estimate.unmodelled import EXPECTED, ProcessNoise, for_all, refuse
 from calibody.recording.recording import is_finite
 
 if TYPE_CHECKING:
-    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.estimator import Checkpoint, Report, Unknowns
     from calibody.estimate.identifiability import Identifiability
     from calibody.estimate.result import Result
     from calibody.model import Model
@@ -49,7 +49,13 @@ class Transcription(AbstractEstimator):
     # What follows imports when it is called: reading an experiment needs only the options above.
 
     def estimate(
-        self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns, report: Report | None = None, start: Mapping[str, float] | None = None
+        self,
+        model: Model,
+        recordings: Sequence[Recording],
+        unknowns: Unknowns,
+        report: Report | None = None,
+        start: Mapping[str, float] | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> Result:
         from calibody.estimate.meshes import transcribe
 
@@ -63,6 +69,7 @@ class Transcription(AbstractEstimator):
             robust=self.robust,
             report=report,
             start=start,
+            checkpoint=checkpoint,
         )
 
     def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError, nearest, shown
+from calibody.errors import CalibodyError, ModelError, meant, nearest, shown
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
@@ -147,10 +147,29 @@ def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
             if tail != "delay" and channel.components and channel.component is None:
                 raise CalibodyError(f'"{path}" names several numbers at once; name them one by one, for instance "{head}.{channel.components[0]}.{tail}".')
             return Place(path, (head, tail), expression, name)
-    place = paths.resolve(model, path)
+    try:
+        place = paths.resolve(model, path)
+    except ModelError:
+        _refuse_channel(model, path)
+        raise
     if place.component is None and isinstance(model[path], tuple):
         raise CalibodyError(f'The unknown "{path}" names several numbers at once; name them one by one, for instance "{path}.x".')
     return Place(path, None, expression, name)
+
+
+def _refuse_channel(model: Model, path: str) -> None:
+    """A sentence for what is measured and not a number: it has numbers of its own."""
+    head, _, tail = path.rpartition(".")
+    if channels.is_known(model, path):
+        raise CalibodyError(f'"{path}" is a channel, which is measured; what can be estimated of it is "{path}.bias", "{path}.gain" and "{path}.delay".')
+    if channels.is_known(model, head) and (found := meant(tail, SENSOR, paths.OTHER_WORDS)):
+        raise CalibodyError(f'"{path}" is no number of the channel "{head}"; did you mean "{head}.{found}"?')
+
+
+def _sensor_default(model: Model, channel: str, number: str) -> float:
+    """What the model's sensor of a channel says, or that of an instrument without fault."""
+    given = next((getattr(s, number) for s in model.sensors if s.channel == channel), None)
+    return (1.0 if number == "gain" else 0.0) if given is None else float(given)
 
 
 def _sensor_unit(model: Model, channel: str, number: str) -> str:
@@ -159,7 +178,7 @@ def _sensor_unit(model: Model, channel: str, number: str) -> str:
 
 def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], unknown: Unknown) -> Entry:
     first = places[0]
-    default = {"bias": 0.0, "gain": 1.0, "delay": 0.0}[first.sensor[1]] if first.sensor else float(model[first.path])
+    default = _sensor_default(model, *first.sensor) if first.sensor else float(model[first.path])
     if unknown.places is not None and unknown.initial is None:
         raise CalibodyError(f'The unknown "{name}" sits in several places and needs an initial value; give cb.Unknown(initial, places=...).')
     initial = default if unknown.initial is None else _number(unknown.initial, name)

@@ -105,7 +105,8 @@ def _begun(run: Run, end: float) -> Run:
     nodes = max(int(np.searchsorted(run.times, end - 1e-9 * run.h)) + 1, FEWEST_NODES)
     if run.K < nodes + 2:
         raise CalibodyError("it is too short to leave a part of it out.")
-    short = replace(run, times=run.times[:nodes]).with_data()
+    turning = None if run.turning is None else run.turning[:, : nodes - 1]
+    short = replace(run, times=run.times[:nodes], turning=turning).with_data()
     if len(short.data) < len(run.data):
         raise CalibodyError("a channel begins later than the part of it that is fitted.")
     return replace(short, weights={path: run.weights[path][: len(weight)] for path, weight in short.weights.items()})

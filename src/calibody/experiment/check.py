@@ -53,13 +53,14 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
     findings: list[Finding] = []
     with np.errstate(all="ignore"):  # absurd numbers are reported by what is found, not by numpy
         model = _attempt(findings, experiment.model)
-        runs = [run for spec in experiment.recordings if (run := _run(findings, experiment, spec)) is not None]
+        runs = [run for k in range(len(experiment.recordings)) if (run := _run(findings, experiment, k)) is not None]
         _same_data(findings, runs)
         unknowns: tuple[Entry, ...] = ()
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
+            findings += [Finding(ERROR, sentence) for sentence in wrong_channels(model, experiment)]
             for spec in experiment.recordings:
-                _channels(findings, model, spec)
+                _undriven(findings, model, spec)
             unknowns = _unknowns(findings, model, experiment)
         if model is not None and not any(f.level == ERROR for f in findings):
             _attempt(findings, lambda: experiment.method.refuse(model, runs, experiment.estimate()))
@@ -77,11 +78,14 @@ def _attempt(findings: list[Finding], make: Callable[[], Found], where: str = ""
         return None
 
 
-def _run(findings: list[Finding], experiment: Experiment, spec: RunSpec) -> Recording | None:
+def _run(findings: list[Finding], experiment: Experiment, k: int) -> Recording | None:
+    spec = experiment.recordings[k]
     where = f'run "{spec.label}": ' if len(experiment.recordings) > 1 else ""
-    mistakes = spec.mistakes(experiment.folder)
-    findings += [Finding(ERROR, f"{where}{sentence}") for sentence in mistakes]
-    run = None if mistakes else _attempt(findings, lambda: spec.read(experiment.folder), where)
+    before = len(findings)
+    _attempt(findings, lambda: experiment.refuse_missing_data(k))
+    mistakes = spec.mistakes(experiment.folder) if len(findings) == before else []
+    findings += [Finding(ERROR, f"{experiment.in_run(k, sentence)}{sentence}") for sentence in mistakes]
+    run = None if len(findings) > before else _attempt(findings, lambda: experiment.read(k))
     if run is not None:
         findings += [Finding(WARNING, f"{where}{sentence}") for sentence in plausible.sentences(run, spec.observe)]
     return run
@@ -98,15 +102,45 @@ def _same_data(findings: list[Finding], runs: list[Recording]) -> None:
         seen.setdefault(key, run.name)
 
 
-def _channels(findings: list[Finding], model: Model, spec: RunSpec) -> None:
+def wrong_channels(model: Model, experiment: Experiment) -> list[str]:
+    """A sentence with its line for every channel that the model does not have, or that cannot be what it is used for."""
     from calibody.estimate import observe
 
-    for path in spec.observed:
-        _attempt(findings, lambda path=path: observe.check(model, path, spec.observed))
-    for path in spec.initial:
-        _attempt(findings, lambda path=path: observe.start_channel(model, path))
-    for channel in spec.drive:
-        _attempt(findings, lambda channel=channel: channels.drivable(model, channel))
+    found: list[Finding] = []
+    for k, spec in enumerate(experiment.recordings):
+        observed = spec.observed
+        for path in observed:
+            _attempt(found, lambda path=path, observed=observed: observe.check(model, path, observed), _place(experiment, k, path))
+        for path in spec.initial:
+            _attempt(found, lambda path=path: observe.start_channel(model, path), _place(experiment, k, path))
+        for path in spec.drive:
+            _attempt(found, lambda path=path: channels.drivable(model, path), _place(experiment, k, path))
+    return [f.sentence for f in found]
+
+
+def _place(experiment: Experiment, k: int, path: str) -> str:
+    """File and line of a channel, of the vector or the orientation that it is a part of, or of its run."""
+    whole, _, _ = path.rpartition(".")
+    body, _, _ = whole.rpartition(".")
+    return experiment.at(*(f"run {k} {name}" for name in (path, whole, f"{body}.orientation", f"{body}.pose")), f"run {k}")
+
+
+def wrong_unknowns(model: Model, experiment: Experiment) -> list[str]:
+    """The same for unknowns, one by one."""
+    names, found = [spec.label for spec in experiment.recordings], []
+    for name, unknown in experiment.unknowns.items():
+        _attempt(found, lambda one={name: unknown}: entries(model, one, names), experiment.at(f"estimate {name}"))
+    return [f.sentence for f in found]
+
+
+def refuse(model: Model, experiment: Experiment) -> None:
+    """The first of these mistakes as an error: what a fit says, with its line, before it begins."""
+    wrong = [*wrong_channels(model, experiment), *wrong_unknowns(model, experiment)]
+    if wrong:
+        raise CalibodyError(wrong[0])
+
+
+def _undriven(findings: list[Finding], model: Model, spec: RunSpec) -> None:
     for actuator in model.actuators:
         if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force"} & set(spec.drive):
             findings.append(Finding(WARNING, f'The run "{spec.label}" does not drive "actuator.{actuator.name}"; its control is taken as zero.'))
@@ -119,8 +153,7 @@ def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> 
         return ()
     names = [spec.label for spec in experiment.recordings]
     before = len(findings)
-    for name, unknown in experiment.unknowns.items():
-        _attempt(findings, lambda one={name: unknown}: entries(model, one, names))
+    findings += [Finding(ERROR, sentence) for sentence in wrong_unknowns(model, experiment)]
     whole = _attempt(findings, lambda: entries(model, experiment.estimate(), names)) if len(findings) == before else None
     _sensors(findings, model, whole or (), experiment.recordings)
     return whole or ()

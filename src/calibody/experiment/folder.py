@@ -5,6 +5,7 @@
     states.parquet    run, time, coordinates and rates of all joints: one row per node
     forces.parquet    run, time, forces of drives and loops, reactions of all joints
     validation.parquet  run, channel, time, measured, predicted, noise, band, foreseen: samples that were left out of a fit and predicted by it (band: sd of their difference; foreseen: judged)
+    torques.parquet   run, joint, time, measured, model: what drove each joint, and what the model needs for the measured motion
     bars.parquet      run, channel, time, value, sd: error bars of states and forces at some instants (empty sd: not determined)
     scene.json        what the replay draws
     MODEL             the calibrated model in its own format
@@ -30,8 +31,11 @@ from calibody import formats, overwriting
 from calibody.errors import CalibodyError
 from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.experiment import atomic
+from calibody.experiment.additions import in_file
+from calibody.experiment.possible import possible
 from calibody.experiment.scene import scene
 from calibody.experiment.spec import Experiment
+from calibody.experiment.torques import Torque, torques
 from calibody.mechanics import channels
 from calibody.model import Model
 
@@ -47,7 +51,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "calibody-result-1"
 RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", "experiment.toml"
-CHANNELS, STATES, FORCES, BARS, VALIDATION = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet", "validation.parquet"
+CHANNELS, STATES, FORCES, BARS = "channels.parquet", "states.parquet", "forces.parquet", "bars.parquet"
+VALIDATION, TORQUES = "validation.parquet", "torques.parquet"
 MOST_CORRELATED = 300
 """Parameters up to which `result.json` has the correlations of all of them (a megabyte)."""
 DETAILED = 50
@@ -71,9 +76,11 @@ def write(
     validation = _validation(result, validate)
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
-    atomic.write_parquet(folder / FORCES, _nodes(result, _is_force))
+    atomic.write_parquet(folder / FORCES, _nodes(result, is_force))
     atomic.write_parquet(folder / BARS, _bars(result))
     atomic.write_parquet(folder / VALIDATION, _unseen(validation))
+    compared = [t for r in range(min(len(result.recordings), DETAILED)) for t in torques(result, r)] if result.converged else []
+    atomic.write_parquet(folder / TORQUES, _torques(compared))
     atomic.write_json(folder / SCENE, scene(result, predictions))
     model, model_notes = _model(result, folder)
     if experiment is not None:
@@ -82,7 +89,10 @@ def write(
     document["model"] = {"name": result.model.name, "file": model}
     document["experiment"] = None if experiment is None else experiment.source
     document["validation"] = None if validation is None else _validated(validation)
+    document["held_out"] = {}
+    document["torques"] = _compared(compared)
     document["notes"] += [*notes, *model_notes]
+    document["notes"] = list(dict.fromkeys(document["notes"]))
     document["truth"] = None if truth is None else dict(truth)
     atomic.write_json(folder / RESULT, document)
     return folder
@@ -93,7 +103,7 @@ def refuse_overwriting(folder: Path, model: Model, experiment: Experiment | None
     given = formats.source_files(model)
     if experiment is not None:
         given += [experiment.folder / experiment.source, *(experiment.folder / file for run in experiment.recordings for file in run.files)]
-    written = [folder / name for name in (RESULT, CHANNELS, STATES, FORCES, BARS, VALIDATION, SCENE, REPORT, model_name(model))]
+    written = [folder / name for name in (RESULT, CHANNELS, STATES, FORCES, BARS, VALIDATION, TORQUES, SCENE, REPORT, model_name(model))]
     overwriting.refuse(written, given, "give another folder for the results")
     if (folder / RESULT).exists():
         return  # of an earlier fit
@@ -135,8 +145,8 @@ class Progress:
         }
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
-            "fit": {}, "predictions": {}, "validation": None, "noise": {"given": None, "measured": {}, "process": {}}, "force_tests": {}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "lacks": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "fit": {}, "predictions": {}, "validation": None, "held_out": {}, "torques": {}, "noise": {"given": None, "measured": {}, "process": {}}, "force_tests": {}, "chi2": None, "dof": None, "runs_agree": None,
+            "outliers": [], "lacks": [], "mistakes": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -153,12 +163,16 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "finished": True,
         "status": result.status,
         "parameters": {name: _estimate(e) for name, e in result.parameters.items()},
-        "determined": [{"expression": d.expression, "value": d.value, "sd": _number(d.sd)} for d in result.determined],
+        "determined": [{"expression": d.expression, "value": d.value, "sd": _number(d.sd), "terms": [list(t) for t in d.terms]} for d in result.determined],
         "unresolved": list(result.unresolved),
         "correlation": _correlation(result),
         "fit": _fit(result),
         "predictions": {
-            name: {"incomplete": p.incomplete, "channels": {c: {"rms": _number(x.rms), "rms_of_signal": _spread(x.measured)} for c, x in p.channels.items()}}
+            name: {
+                "incomplete": p.incomplete,
+                "channels": {c: {"rms": _number(x.rms), "rms_of_signal": _spread(x.measured)} for c, x in p.channels.items()},
+                "until": p.until,
+            }
             for name, p in predictions.items()
         },
         "noise": {
@@ -174,6 +188,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
         "lacks": [asdict(s) for s in result.lacks],
+        "mistakes": [asdict(m) for m in result.mistakes],
         "iterations": result.iterations,
         "history": _history(result.history, result.problem.entries),
         "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),
@@ -312,6 +327,24 @@ def _unseen(found: Validation | None) -> polars.DataFrame:
     return pl.concat(frames)
 
 
+def _torques(compared: Sequence[Torque]) -> polars.DataFrame:
+    import polars as pl
+
+    numbers = ("time", "measured", "model")
+    frames = [pl.DataFrame(schema={"run": pl.String, "joint": pl.String} | dict.fromkeys(numbers, pl.Float64))]
+    for t in compared:
+        columns = dict(zip(numbers, (t.times, t.measured, t.model), strict=True))
+        frames.append(pl.DataFrame({"run": [t.run] * len(t.times), "joint": [t.joint] * len(t.times), **columns}))
+    return pl.concat(frames)
+
+
+def _compared(compared: Sequence[Torque]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for t in compared:
+        out.setdefault(t.run, {})[t.joint] = {"rms": t.rms, "relative_error": _number(t.relative), "unit": t.unit}
+    return out
+
+
 def _channels(result: Result, predictions: Mapping[str, Prediction]) -> polars.DataFrame:
     import polars as pl
 
@@ -323,6 +356,8 @@ def _channels(result: Result, predictions: Mapping[str, Prediction]) -> polars.D
             k = np.clip(np.searchsorted(free.times, c.times - 1e-9), 0, len(free.times) - 1)
             same = np.abs(free.times[k] - c.times) < 1e-9
             predicted[same] = free.predicted[k[same]]
+            if (until := predictions[c.run].until) is not None:
+                predicted[c.times > until] = np.nan
         columns = {"time": c.times, "measured": c.measured, "fitted": c.fitted, "predicted": predicted, "residual": c.residual, "weight": c.weight}
         if any(np.ndim(x.relative_sd) for x in result.fit):
             columns["relative_sd"] = np.broadcast_to(c.relative_sd, c.times.shape)
@@ -334,7 +369,7 @@ def _is_state(path: str) -> bool:
     return path.startswith("joint.") and path.rsplit(".", 1)[1] in ("angle", "position", "orientation", "rate")
 
 
-def _is_force(path: str) -> bool:
+def is_force(path: str) -> bool:
     return path.startswith(("joint.", "loop.", "actuator.")) and path.endswith((".force", ".torque"))
 
 
@@ -359,7 +394,7 @@ def _bars(result: Result) -> polars.DataFrame:
     frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
     for r, recording in enumerate(result.recordings[:DETAILED] if result.converged and result.problem.bars else ()):
         motion, times = result.motion(r), instants(result, r)
-        paths = [p for p in motion.channels if (_is_state(p) or _is_force(p)) and not p.endswith(".orientation")]
+        paths = [p for p in motion.channels if (_is_state(p) or is_force(p)) and not p.endswith(".orientation")]
         at = np.round((times - motion.time[0]) / motion.h).astype(int)
         names = [name for p in paths for name in channels.scalar_names(motion.model, p)]
         for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True):
@@ -376,11 +411,12 @@ def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
     name = model_name(result.model)
     widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions) if x.friction_rate > 0.0}
-    model = result.model.replace(widths)
+    whole, moved = possible(result.model.replace(widths, check=False), {name for name, e in result.parameters.items() if e.resolved})
+    model, added = in_file(whole)
     left_out = [f"The calibrated model file has no place for {' and '.join(widths)}; the friction in it is that of whoever reads it."] if widths else []
     try:
         formats.save(model, folder / name)
-        return name, [*formats.save_notes(model), *left_out]
+        return name, [*moved, *formats.save_notes(model), *added, *left_out]
     except CalibodyError as error:
         return None, [f"The calibrated model could not be saved: {error}"]
 

@@ -16,21 +16,31 @@ from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator, OptionError
 from calibody.estimate.fit import ESTIMATORS, elsewhere, option_names
 from calibody.estimate.unknowns import Unknown
+from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec
+from calibody.model import Body, Sensor, Site
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import check_initial, is_finite
 from calibody.recording.units import TIME_UNITS
+from calibody.streams import refuse_stream
 
 LONGEST_EXPRESSION = 200
 """Characters of the expression of a place; more is a mistake."""
 LARGEST_FILE = 10_000_000
 """Bytes; an experiment file has a few thousand."""
-TABLES = ("model", "run", "estimate", "method")
+TABLES = ("model", "run", "estimate", "method", "site", "sensor", "payload")
+LISTS = ("run", "estimate", "site", "sensor", "payload")
+"""Tables that may stand several times."""
+SITE_KEYS = {"name": "a word", "body": 'the name of a body, or "world"', "position": 3, "orientation": 4}
+SENSOR_KEYS = {"name": "a word", "channel": 'a channel such as "joint.NAME.angle"', "bias": 0, "gain": 0, "delay": 0}
+PAYLOAD_KEYS = {"name": "a word", "frame": "the name of a body or a site", "mass": 0, "com": 3, "inertia": 6}
+"""Keys of what is added to the model: what a text is, or how many numbers there are (0: one)."""
 RUN_KEYS = tuple(f.name for f in dataclasses.fields(RunSpec))
 ESTIMATE_KEYS = ("parameter", "name", *(f.name for f in dataclasses.fields(Unknown)))
 
 Found = TypeVar("Found")
 Spec = TypeVar("Spec", ObserveSpec, DriveSpec)
+Added = TypeVar("Added", Site, Sensor, Payload)
 
 
 def load(path: str | Path) -> Experiment:
@@ -41,11 +51,15 @@ def load(path: str | Path) -> Experiment:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
-        raise CalibodyError(f"{path.name} is not valid TOML: {reason.rstrip('.')}.") from None
+        place = re.search(r"\s*\(at line (\d+), column (\d+)\)", reason)
+        line = f":{place[1]}" if place else f":{text.count(chr(10)) + 1}" if "at end of document" in reason else ""
+        reason = reason.replace(place[0], f" (column {place[2]})") if place else reason
+        raise CalibodyError(f"{path.name}{line}: this is not valid TOML: {reason.rstrip('.')}.") from None
     return _experiment(_File(path, text.split("\n")), given)
 
 
 def _text(path: Path) -> str:
+    refuse_stream(path, "The experiment file")
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise CalibodyError(f'"{path}" has more than {LARGEST_FILE // 10**6} MB; an experiment file is a short TOML file, recordings are named in it.')
@@ -88,7 +102,7 @@ class _Table:
 
     @property
     def header(self) -> str:
-        return f"[[{self.name}]]" if self.name in ("run", "estimate") else f"[{self.name}]"
+        return f"[[{self.name}]]" if self.name in LISTS else f"[{self.name}]"
 
     def fail(self, key: str, sentence: str) -> NoReturn:
         line = self.file.line_of(self.name, self.index, key)
@@ -143,7 +157,10 @@ class _Table:
 def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
     for key in given:
         if key not in TABLES:
-            _Table(file, key, {}).fail(key, f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]] and [method]."}')
+            _Table(file, key, {}).fail(
+                key,
+                f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [[site]], [[sensor]] and [[payload]]."}',
+            )
     model = _one(file, "model", given.get("model", {}))
     model.check_keys(("file",))
     if "file" not in model.given:
@@ -157,9 +174,54 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         recordings=runs,
         unknowns=_unknowns(_several(file, "estimate", given.get("estimate", []))),
         method=_method(_one(file, "method", given.get("method", {}))),
+        sites=tuple(_added(table, Site, SITE_KEYS) for table in _several(file, "site", given.get("site", []))),
+        sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
+        payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
         folder=file.path.parent,
         source=file.path.name,
+        lines=_lines(file, runs, given),
     )
+
+
+def _lines(file: _File, runs: tuple[RunSpec, ...], given: Mapping[str, Any]) -> dict[str, int]:
+    """Where things stand that can turn out wrong later, when the model and the recordings are there."""
+    found: dict[str, int | None] = {"model": file.line_of("model", 0, "file"), "method": file.line_of("method", 0, "")}
+    for name in ("site", "sensor", "payload"):
+        if given.get(name):
+            found[name] = file.line_of(name, 0, "")
+    for k, run in enumerate(runs):
+        found[f"run {k}"] = file.line_of("run", k, "data")
+        for channel in (*run.observe, *run.drive, *run.initial):
+            found[f"run {k} {channel}"] = file.line_of("run", k, channel)
+    for k, table in enumerate(given.get("estimate", [])):
+        key = "parameter" if "parameter" in table else "name"
+        found[f"estimate {table[key]}"] = file.line_of("estimate", k, key)
+    return {key: line for key, line in found.items() if line is not None}
+
+
+def _added(table: _Table, kind: type[Added], keys: Mapping[str, int | str]) -> Added:
+    """A site, a sensor or a payload: texts, numbers (0) and lists of so many numbers."""
+    table.check_keys(tuple(keys))
+    values: dict[str, Any] = {}
+    for key, what in keys.items():
+        if isinstance(what, str):
+            values[key] = table.text(key, what)
+        elif what == 0:
+            values[key] = table.number(key)
+        else:
+            lengths = (3, 6) if what == 6 else (what,)
+            values[key] = table.take(key, lambda v, n=lengths: isinstance(v, list) and len(v) in n and all(map(is_finite, v)), f"a list of {what} numbers")
+    for field in dataclasses.fields(kind):
+        if field.default is dataclasses.MISSING and values.get(field.name) is None:
+            table.fail("", f"this {table.header} has no {field.name}; give {field.name} = {'a number' if keys[field.name] == 0 else keys[field.name]}.")
+    arguments: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items() if value is not None}
+    try:
+        made = kind(**arguments)
+        if isinstance(made, Payload):
+            Body(made.name, mass=made.mass, com=made.com, inertia=made.inertia)  # type: ignore[arg-type]
+        return made
+    except CalibodyError as error:
+        table.fail("", f"{error}")
 
 
 def _one(file: _File, name: str, given: Any) -> _Table:

@@ -15,14 +15,31 @@ import numpy as np
 from calibody import upward
 from calibody.errors import CalibodyError
 from calibody.estimate.identifiability import Determined
-from calibody.estimate.result import Agreed, ChannelFit, Comparison, Estimate, ForceTest, Mesh, Outlier, SlowForce, Suspect, described
+from calibody.estimate.result import (
+    Agreed,
+    ChannelFit,
+    Comparison,
+    Estimate,
+    ForceTest,
+    Mesh,
+    Mistake,
+    Outlier,
+    Part,
+    SlowForce,
+    Suspect,
+    described,
+    described_html,
+)
 from calibody.estimate.validation import Unseen, Validation
-from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES, VALIDATION
+from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES, TORQUES, VALIDATION
 
 if TYPE_CHECKING:
     import polars
 
+    from calibody.estimate.predict import Prediction
     from calibody.model import Model
+    from calibody.recording.recording import Recording
+    from calibody.report.plots import Plots
 
 
 def open(folder: str | Path) -> Saved:
@@ -66,7 +83,10 @@ class Saved:
 
     @cached_property
     def determined(self) -> tuple[Determined, ...]:
-        return tuple(Determined(d["expression"], d["value"], math.nan if d["sd"] is None else d["sd"]) for d in self.document["determined"])
+        return tuple(
+            Determined(d["expression"], d["value"], math.nan if d["sd"] is None else d["sd"], tuple((str(name), float(c)) for name, c in d.get("terms", ())))
+            for d in self.document["determined"]
+        )
 
     @property
     def unresolved(self) -> tuple[str, ...]:
@@ -123,7 +143,12 @@ class Saved:
 
     @cached_property
     def lacks(self) -> tuple[Suspect, ...]:
-        return tuple(Suspect(**s | {"alike": tuple(s["alike"])}) for s in self.document["lacks"])
+        return tuple(Suspect(**s | {"alike": tuple(s["alike"]), "parts": tuple(Part(**p) for p in s.get("parts", ()))}) for s in self.document["lacks"])
+
+    @cached_property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """What is probably wrong with the files."""
+        return tuple(Mistake(**m | {"subjects": tuple(m["subjects"])}) for m in self.document.get("mistakes", ()))
 
     @cached_property
     def validation(self) -> Validation | None:
@@ -183,6 +208,11 @@ class Saved:
         return self._table(FORCES)
 
     @cached_property
+    def torques(self) -> polars.DataFrame:
+        """run, joint, time, measured, model: what drove each joint, and what the model needs for the measured motion; empty where that cannot be said."""
+        return self._table(TORQUES)
+
+    @cached_property
     def bars(self) -> polars.DataFrame:
         """run, channel, time, value, sd: error bars of states and forces at some instants; sd is null where the data do not determine the value."""
         return self._table(BARS)
@@ -192,6 +222,12 @@ class Saved:
         """What the replay draws."""
         self._present(SCENE)
         return json.loads((self.folder / SCENE).read_text(encoding="utf-8"))
+
+    def predict(self, recording: Recording, window: float | None = None) -> Prediction:
+        """Simulate a recording that was not fitted, freely from a start estimated on its first `window` seconds (by default a tenth of it)."""
+        from calibody.experiment.held_out import predict
+
+        return predict(self, recording, window)
 
     def report(self) -> Path:
         """Write `report.html` into the folder."""
@@ -209,8 +245,16 @@ class Saved:
         if not (self.folder / name).is_file():
             raise CalibodyError(f'"{self.folder}" has no {name}; it was removed, fit again.')
 
+    @property
+    def plot(self) -> Plots:
+        """Figures of the fit, as those of a `Result`."""
+        return upward.carry_out("Result.plot", self)
+
     def __str__(self) -> str:
         return described(self)
+
+    def _repr_html_(self) -> str:
+        return described_html(self)
 
 
 def _estimate(e: Mapping[str, Any]) -> Estimate:

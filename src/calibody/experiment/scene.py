@@ -1,16 +1,18 @@
 """What a replay draws: shapes fixed in bodies, and the pose of every body over time, fitted, measured and predicted.
 
 The measured motion has the measured joint coordinates in place of the fitted ones where there are some; positions of sites and bodies that
-were measured are markers. A body without a drawable shape becomes rods from its joint to whatever it carries.
+were measured are markers. Bodies are drawn by the meshes of their file (thinned), by its shapes, or, without either, as rods from the joint to whatever they carry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibody.experiment.decimate import outward, thinned
+from calibody.formats.meshes import meshes
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
@@ -48,6 +50,18 @@ def scene(result: Result, predictions: Mapping[str, Prediction]) -> dict[str, An
         run["markers"] = _markers(motion.time[nodes], channels)
         runs.append(run)
     return {"shapes": _shapes(result.model, _size(result.model, runs)), "runs": runs}
+
+
+def still(model: Model, initial: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The shapes of a model, and the pose of every body where `initial` puts it: x, y, z, qw, qx, qy, qz."""
+    from calibody.steppers.start import stiffened, tree_start
+    from calibody.steppers.step import size_of_dofs
+
+    tree = Structure.build(stiffened(model), TREE)
+    numbers = Numbers.of(tree)
+    q = tree_start(tree, numbers, initial or {}, "mass", float(size_of_dofs(tree, numbers).max(initial=1.0))).q
+    placed = _rows(tree, poses(tree, Geometry.of(tree, numbers), np.asarray(q)[:, None]))
+    return {"shapes": _shapes(model, _size(model, [{"fitted": placed}])), "poses": {body: rows[0] for body, rows in placed.items()}}
 
 
 # -- motion ------------------------------------------------------------------------------------------------------------------------------
@@ -112,7 +126,7 @@ def _tree_coordinates(motion: Motion, tree: Structure, nodes: np.ndarray) -> np.
 
 def _predicted(prediction: Prediction | None, recording: Recording, times: np.ndarray) -> Trajectory | None:
     """A prediction that ended early stays where it ended."""
-    if prediction is None:
+    if prediction is None or prediction.until is not None:  # one that goes astray shows nothing
         return None
     motion = prediction.motion
     nodes = np.clip(np.round((times - recording.start) / motion.h).astype(int), 0, len(motion.time) - 1)
@@ -149,9 +163,11 @@ def _carried(model: Model, body: str) -> list[np.ndarray]:
 
 
 def _shapes(model: Model, size: float) -> list[dict[str, Any]]:
-    shapes = []
+    """Meshes where they are found; shapes of bodies without (beside a mesh they mostly stand for it in collisions); rods for what has neither."""
+    shapes = list(_meshes(model))
+    covered = {s["body"] for s in shapes}
     for g in model.geometries:
-        if g.kind in DRAWABLE:
+        if g.kind in DRAWABLE and g.body not in covered:
             shape = {"body": g.body, "kind": g.kind, "size": list(g.size), "position": list(g.position), "orientation": list(g.orientation)}
             shapes.append({**shape, "color": list(g.color)})
     drawn = {s["body"] for s in shapes}
@@ -159,6 +175,14 @@ def _shapes(model: Model, size: float) -> list[dict[str, Any]]:
         if body.name not in drawn:
             shapes += _rods(model, body.name, size)
     return shapes
+
+
+def _meshes(model: Model) -> Iterator[dict[str, Any]]:
+    turned = [outward(mesh) for mesh in meshes(model)]
+    for mesh, (_, closed) in zip(thinned([mesh for mesh, _ in turned]), turned, strict=True):
+        if len(mesh.faces):
+            placed = {"body": mesh.body, "kind": "mesh", "size": [], "position": [0.0, 0.0, 0.0], "orientation": [1.0, 0.0, 0.0, 0.0]}
+            yield {**placed, "points": np.round(mesh.vertices, DIGITS).tolist(), "faces": mesh.faces.tolist(), "closed": closed, "color": [*mesh.color, 1.0]}
 
 
 def _rods(model: Model, name: str, size: float) -> list[dict[str, Any]]:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibody.errors import CalibodyError
-from calibody.experiment.folder import RESULT, Progress, refuse_overwriting, write
+from calibody.experiment.check import refuse
+from calibody.experiment.checkpoint import FILE as MESHES, Meshes
+from calibody.experiment.folder import REPORT, RESULT, Progress, refuse_overwriting, write
+from calibody.experiment.lock import locked
 from calibody.experiment.saved import Saved, open as open_folder
 from calibody.experiment.spec import Experiment
 
@@ -41,7 +44,7 @@ def fit_into(
     began = time.perf_counter() if began is None else began
     with _compile_time() as compiled:
         from calibody.estimate.extend import extended
-        from calibody.estimate.fit import fit
+        from calibody.estimate.fit import fit, questioned
         from calibody.estimate.transcription import Transcription
         from calibody.estimate.unknowns import entries
 
@@ -49,6 +52,7 @@ def fit_into(
         if validate and not isinstance(experiment.method, Transcription):
             raise CalibodyError(f'Validation needs method = "transcription", not "{experiment.method.name}"; leave --validate out, or use cb.cross_validate.')
         model, recordings = experiment.model(), experiment.runs()
+        refuse(model, experiment)
         refuse_overwriting(folder, model, experiment)
         unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
         start: dict[str, float] = {}
@@ -56,26 +60,40 @@ def fit_into(
             before = open_folder(folder)
             _check_same(before, [e.name for e in unknowns], recordings)
             if before.finished and before.converged:
-                return before
+                return _reported(before)
             start = {name: e.value for name, e in before.parameters.items()}
-        progress = Progress(folder, unknowns, recordings, experiment, command)
-        progress.begin(start)
+        with locked(folder):
+            progress, meshes = Progress(folder, unknowns, recordings, experiment, command), Meshes(folder, experiment, recordings)
+            if resume:
+                meshes.resume()
+            progress.begin(start)
 
-        def note(iteration: Iteration) -> None:
-            progress(iteration)
-            if report is not None:
-                report(iteration, progress)
+            def note(iteration: Iteration) -> None:
+                known = replace(iteration, theta=iteration.theta[: len(unknowns)])  # a fit may add unknowns to those that it was given, after them
+                progress(known)
+                if report is not None:
+                    report(known, progress)
 
-        ready = time.perf_counter()
-        result = fit(model, recordings, experiment.estimate(), method=experiment.method, report=note, start=start)
-        if extend:
-            more = extended(experiment.method, model, recordings, experiment.estimate(), result)
-            result, experiment = more.result, replace(experiment, unknowns=more.unknowns)
-        solved = time.perf_counter()
-    seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
-    write(result, folder, experiment, command=command, seconds=seconds, truth=truth, validate=validate)
-    saved = open_folder(folder)
-    saved.report()
+            ready = time.perf_counter()
+            result = fit(model, recordings, experiment.estimate(), method=experiment.method, report=note, start=start, checkpoint=meshes)
+            if extend:
+                more = extended(experiment.method, model, recordings, experiment.estimate(), result)
+                result, experiment = more.result, replace(experiment, unknowns=more.unknowns)
+                result = questioned(result, experiment.method, model, recordings, experiment.estimate())
+            solved = time.perf_counter()
+            seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
+            write(result, folder, experiment, command=command, seconds=seconds, truth=truth, validate=validate)
+            saved = open_folder(folder)
+            saved.report()
+            meshes.remove()
+            return saved
+
+
+def _reported(saved: Saved) -> Saved:
+    """A finished fit; its report is the last that is written, and may be what was missing."""
+    if not (saved.folder / REPORT).is_file():
+        saved.report()
+    (saved.folder / MESHES).unlink(missing_ok=True)
     return saved
 
 

@@ -8,18 +8,32 @@ Files are kept as they were written, relative to `folder`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calibody.errors import CalibodyError, nearest
 from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Unknown
-from calibody.model import Model
+from calibody.experiment.additions import Payload, added
+from calibody.model import Model, Sensor, Site
 from calibody.recording import readers
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
+
+
+def refuse_missing(path: Path, given: str, what: str, source: str) -> None:
+    """A sentence for a file that is not there, with what its path is relative to."""
+    if os.path.exists(path):
+        return
+    there = sorted(os.listdir(path.parent)) if os.path.isdir(path.parent) else []
+    near = nearest(path.name, there)
+    where = "" if os.path.isabs(given) else f'; paths are relative to the file {source}, so it was looked for in "{Path(os.path.abspath(path)).parent}"'
+    raise CalibodyError(f'{what} "{given}" does not exist{where}{near or "; check its folder and name."}')
 
 
 @dataclass(frozen=True)
@@ -90,20 +104,69 @@ class Experiment:
     """By path, or by name for what sits in several places."""
     method: AbstractEstimator = Transcription()
     """How they are estimated: an estimator with its options."""
+    sites: tuple[Site, ...] = ()
+    """Frames beside those of the model's file."""
+    sensors: tuple[Sensor, ...] = ()
+    """What instruments do to their channels."""
+    payloads: tuple[Payload, ...] = ()
+    """Bodies fixed to frames."""
     folder: Path = Path()
     """What the files are relative to."""
     source: str = field(default="experiment", compare=False)
     """The file it came from, for people."""
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """Where things stand in that file: "model", "estimate NAME", "run K", "run K CHANNEL", "payload", ... (K from 0)."""
+
+    def at(self, *keys: str) -> str:
+        """The file and the line of the first of these that is known, to stand before a sentence; empty if none is."""
+        line = next((self.lines[key] for key in keys if key in self.lines), None)
+        return "" if line is None else f"{self.source}:{line}: "
+
+    @contextmanager
+    def told_where(self, *keys: str) -> Iterator[None]:
+        """A mistake that is found here is said with its line."""
+        try:
+            yield
+        except CalibodyError as error:
+            where = self.at(*keys)
+            if not where or str(error).startswith(self.source):
+                raise
+            raise CalibodyError(f"{where}{error}") from None
 
     def model(self) -> Model:
-        """The model, read anew."""
+        """The model, read anew, with what the experiment adds to it."""
         from calibody import formats
 
-        return formats.load(self.folder / self.model_file)
+        path = self.folder / self.model_file
+        with self.told_where("model"):
+            refuse_missing(path, self.model_file, "The model", self.source)
+            model = formats.load(path)
+        with self.told_where("payload", "site", "sensor"):
+            return added(model, self.sites, self.sensors, self.payloads)
 
     def runs(self) -> list[Recording]:
         """The recordings, read anew."""
-        return [run.read(self.folder) for run in self.recordings]
+        return [self.read(k) for k in range(len(self.recordings))]
+
+    def read(self, k: int) -> Recording:
+        """One recording, read anew."""
+        self.refuse_missing_data(k)
+        try:
+            return self.recordings[k].read(self.folder)
+        except CalibodyError as error:
+            raise CalibodyError(f"{self.in_run(k, str(error))}{error}") from None
+
+    def in_run(self, k: int, sentence: str) -> str:
+        """File and line of the channel of a run that a sentence is about, or of the run."""
+        spec = self.recordings[k]
+        named = [channel for channel in (*spec.observe, *spec.drive) if f'"{channel}' in sentence]
+        return self.at(*(f"run {k} {channel}" for channel in sorted(named, key=len, reverse=True)), f"run {k}")
+
+    def refuse_missing_data(self, k: int) -> None:
+        """A sentence for files of a run that are not there."""
+        with self.told_where(f"run {k}"):
+            for file in self.recordings[k].files:
+                refuse_missing(self.folder / file, file, "The recording", self.source)
 
     def estimate(self) -> dict[str, Unknown]:
         """The unknowns, as `fit` takes them."""

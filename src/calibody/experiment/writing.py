@@ -33,30 +33,32 @@ def save(experiment: Experiment, path: str | Path) -> Path:
 
 def _document(experiment: Experiment) -> str:
     blocks = [_block("[model]", {"file": experiment.model_file})]
+    for key, elements in (("site", experiment.sites), ("sensor", experiment.sensors), ("payload", experiment.payloads)):
+        blocks += [_block(f"[[{key}]]", changed(element)) for element in elements]
     blocks += [_run(run) for run in experiment.recordings]
     blocks += [_block("[[estimate]]", _unknown(name, unknown)) for name, unknown in experiment.unknowns.items()]
     name = {} if type(experiment.method) is type(Experiment.method) else {"name": experiment.method.name}
-    method = {**name, **_changed(experiment.method)}
+    method = {**name, **changed(experiment.method)}
     return "\n".join([*blocks, *([_block("[method]", method)] if method else [])])
 
 
 def _run(run: RunSpec) -> str:
-    values = _changed(run)
+    values = changed(run)
     if not values.get("initial", True):
         del values["initial"]
-    observe, drive = ({channel: _changed(spec) for channel, spec in (values.pop(key, None) or {}).items()} for key in ("observe", "drive"))
+    observe, drive = ({channel: changed(spec) for channel, spec in (values.pop(key, None) or {}).items()} for key in ("observe", "drive"))
     parts = [_block("[[run]]", values), _block("[run.observe]", observe)]
     return "".join(parts + ([_block("[run.drive]", drive)] if drive else []))
 
 
 def _unknown(name: str, unknown: Unknown) -> dict[str, Any]:
-    values = _changed(unknown)
+    values = changed(unknown)
     if unknown.prior is not None:
         values["prior"] = {"value": unknown.prior[0], "sd": unknown.prior[1]}
     return {"parameter" if unknown.places is None else "name": name, **values}
 
 
-def _changed(value: Any) -> dict[str, Any]:
+def changed(value: Any) -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults."""
     return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if getattr(value, f.name) != f.default}
 
@@ -86,10 +88,10 @@ def _moved(experiment: Experiment, target: Path) -> Experiment:
 
 
 def _block(header: str, values: Mapping[str, Any]) -> str:
-    return "".join([f"{header}\n", *(f"{_key(key)} = {_value(value)}\n" for key, value in values.items())])
+    return "".join([f"{header}\n", *(f"{key_text(key)} = {value_text(value)}\n" for key, value in values.items())])
 
 
-def _key(key: str) -> str:
+def key_text(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
 
 
@@ -97,15 +99,15 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return _text(value)
     if dataclasses.is_dataclass(value):
-        value = _changed(value)
+        value = changed(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{key_text(key)} = {value_text(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(inner) for inner in value) + "]"
+        return "[" + ", ".join(value_text(inner) for inner in value) + "]"
     return repr(int(value)) if isinstance(value, int) else repr(float(value))

@@ -18,6 +18,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from calibody.errors import FormatError
+from calibody.streams import refuse_stream
 
 _ATTRIBUTE = re.compile(rb"\s+([^\s=/>]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
 _START_TAG = re.compile(rb"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
@@ -108,6 +109,7 @@ class Document:
 
 def read_bytes(path: Path) -> bytes:
     """The file's content, or a sentence why there is none."""
+    refuse_stream(path, "The model")
     try:
         return path.read_bytes()
     except IsADirectoryError:

@@ -24,16 +24,8 @@ _DEEPEST_INCLUDE = 20
 def read(document: Document, path: Path) -> tuple[Model, Source]:
     """The model in an MJCF document, and what is needed to write it back."""
     resolve_includes(document, path.parent)
-    text = render(document, Edits(), lambda _: True).decode("utf-8")
-    aligned: list[str] = []
-    dropped: list[str] = []
-
-    def adjust(spec: Any) -> None:
-        _adjust(spec, aligned)
-        dropped.extend(drop_missing(spec, document.label, path.parent))
-
-    spec, compiled = compile_text(text, document.label, path.parent, adjust, lines_are_the_file_s=not _has_includes(document))
-    c = Compiled(document.label, spec, compiled)
+    spec, m, aligned, dropped = compiled(document, path)
+    c = Compiled(document.label, spec, m)
     c.lists = _element_lists(c, document)
     refusals.check(c)
     c.notes += refusals.notes(c, soft_loops=True)
@@ -42,6 +34,20 @@ def read(document: Document, path: Path) -> tuple[Model, Source]:
         c.notes.append(f"The frames of free bodies are the file's; MuJoCo aligns them with the principal axes of inertia: {', '.join(aligned)}.")
     model = model_of(c, document.root.attributes.get("model") or path.stem)
     return model, Source(path, MJCF, document, model, element_map(c, model), _details(c))
+
+
+def compiled(document: Document, path: Path) -> tuple[Any, Any, list[str], list[str]]:
+    """MuJoCo's spec and model of a document whose includes are resolved, the free bodies whose frames were kept, and what was dropped because it is missing."""
+    text = render(document, Edits(), lambda _: True).decode("utf-8")
+    aligned: list[str] = []
+    dropped: list[str] = []
+
+    def adjust(spec: Any) -> None:
+        _adjust(spec, aligned)
+        dropped.extend(drop_missing(spec, document.label, path.parent))
+
+    spec, m = compile_text(text, document.label, path.parent, adjust, lines_are_the_file_s=not _has_includes(document))
+    return spec, m, aligned, dropped
 
 
 def _adjust(spec: Any, aligned: list[str]) -> None:

@@ -127,6 +127,16 @@ def _body(p: Plan, body: Body, fields: set[str]) -> None:
         _inertial(p, element, body, fields)
 
 
+def add(p: Plan, body: Body) -> None:
+    """A body of its own, fixed in its parent."""
+    from xml.sax.saxutils import quoteattr  # as in `edit`: only where something is written
+
+    place = f'pos="{numbers(body.position)}" quat="{numbers(body.orientation)}"'
+    p.edits.insert(p.element("body", body.parent, "body"), f"<body name={quoteattr(body.name)} {place}>{inertial_text(body)}</body>")
+    _explicit_inertia(p)
+    p.note(f'body.{body.name} is not in {p.source.path.name}; the saved file has it as a body in "{body.parent}".')
+
+
 def _site(p: Plan, site: Any, fields: set[str]) -> None:
     _place(p, p.element("site", site.name, "position"), site, fields)
 
@@ -149,11 +159,16 @@ def _geometry(p: Plan, geometry: Geometry, fields: set[str]) -> None:
 def _inertial(p: Plan, element: Element, body: Body, fields: set[str]) -> None:
     inertial = element.find("inertial")
     if inertial is None:
-        p.edits.insert(element, f'<inertial pos="{numbers(body.com)}" mass="{number(body.mass)}" fullinertia="{numbers(body.inertia)}"/>')
+        p.edits.insert(element, inertial_text(body))
         p.note(f"body.{body.name} had its inertia from its shapes; the saved file gives it explicitly (<inertial>).")
     else:
         _edit_inertial(p, inertial, body, fields)
     _explicit_inertia(p)
+
+
+def inertial_text(body: Body) -> str:
+    inertia = f'fullinertia="{numbers(body.inertia)}"' if any(body.inertia[3:]) else f'diaginertia="{numbers(body.inertia[:3])}"'
+    return f'<inertial pos="{numbers(body.com)}" mass="{number(body.mass)}" {inertia}/>'
 
 
 def _edit_inertial(p: Plan, inertial: Element, body: Body, fields: set[str]) -> None:

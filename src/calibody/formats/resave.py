@@ -16,7 +16,7 @@ from calibody.formats import content as whole, mjcf_edit, urdf_edit
 from calibody.formats.edit import render
 from calibody.formats.mjcf_edit import Plan
 from calibody.formats.source import MJCF, Change, Source, changes, differences
-from calibody.model import Model
+from calibody.model import Body, Model
 
 _PASSES = 4
 _MESH_FILES = ("mesh", "hfield", "skin")
@@ -28,23 +28,34 @@ def content(model: Model, target: Path) -> tuple[bytes, tuple[str, ...]]:
     _same_elements(model, source)
     writer = mjcf_edit if source.format == MJCF else urdf_edit
     wanted: list[Change] = changes(model, source.original)
+    new = added_bodies(model, source)
     for _ in range(_PASSES):
         plan = writer.plan(model, source, wanted)
-        if not wanted:
+        for body in new:
+            writer.add(plan, body)
+        if not wanted and not new:
             return _final(plan, target), ()
         left = differences(model, _reread(plan))
         if not left:
             return _final(plan, target), tuple(plan.notes)
-        new = [change for change in left if change not in wanted]
-        if not new:
+        more = [change for change in left if change not in wanted and change[1] not in [body.name for body in new]]
+        if not more:
             raise writer.cannot(*left[0], source)
-        wanted = wanted + new
+        wanted = wanted + more
     raise writer.cannot(*wanted[-1], source)
+
+
+def added_bodies(model: Model, source: Source) -> list[Body]:
+    """Bodies that the file does not have and that can be written into it: fixed to one that it has."""
+    known = source.original.tables["body"]
+    return [b for b in model.bodies if b.name not in known and not model.joints_of(b.name) and b.parent in known]
 
 
 def _same_elements(model: Model, source: Source) -> None:
     for kind, table in model.tables.items():
         extra = set(table) ^ set(source.original.tables[kind])
+        if kind == "body":
+            extra -= {body.name for body in added_bodies(model, source)}
         if extra:
             raise FormatError(
                 f"{kind}.{sorted(extra)[0]} is in only one of the model and {source.path.name}, so the file's text cannot be kept; "

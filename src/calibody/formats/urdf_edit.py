@@ -104,6 +104,17 @@ def inertial_text(body: Body) -> str:
     return f'<inertial><origin xyz="{numbers(body.com)}" rpy="0 0 0"/><mass value="{number(body.mass)}"/><inertia {inertia}/></inertial>'
 
 
+def add(p: Plan, body: Body) -> None:
+    """A link of its own, fixed to its parent."""
+    from xml.sax.saxutils import quoteattr  # as in `edit`: only where something is written
+
+    root, name, parent = p.source.document.root, quoteattr(body.name), quoteattr(body.parent)
+    origin = f'<origin xyz="{numbers(body.position)}" rpy="{numbers(rpy_of(body.orientation))}"/>'
+    p.edits.insert(root, f"<link name={name}>{inertial_text(body)}</link>")
+    p.edits.insert(root, f'<joint name={quoteattr(f"{body.name}_fixed")} type="fixed"><parent link={parent}/><child link={name}/>{origin}</joint>')
+    p.note(f'body.{body.name} is not in {p.source.path.name}; the saved file has it as a link, fixed to "{body.parent}".')
+
+
 def _floats(element: Element | None, attribute: str) -> tuple[float, ...]:
     words = element.attributes.get(attribute, "0 0 0").split() if element is not None else ["0"] * 3
     return tuple(float(w) for w in words)

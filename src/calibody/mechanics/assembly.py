@@ -325,7 +325,7 @@ def setting(group: Group, point: Point, count: int, e: Any = slice(None)) -> Set
     """Of the elements of a group of forces on coordinates, or of some of them, in all intervals; `count` coordinates and transmissions."""
     c = group.touches[e]
     control = point.control[e] if group.type.driven else None
-    return Setting(point.friction_rates(count)[c][..., None], point.smooth, control)
+    return Setting(point.friction_rates(count)[c], point.smooth, control)
 
 
 def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums, out: Evaluation) -> None:
@@ -411,7 +411,7 @@ def _load_friction(
     c, joints = plan.loaded_coordinates
     if len(c):
         numbers_of = tuple(load_law(numbers, c, joints)[:, :, None])
-        t, t_s, t_r = law.force(0.0 * rho[c], rho[c], numbers_of, point.friction_rates(len(rho))[c, None], point.smooth)
+        t, t_s, t_r = law.force(0.0 * rho[c], rho[c], numbers_of, point.friction_rates(len(rho))[c], point.smooth)
         left, right = law.ends(t, rho[c], 0.0, point.h)
         LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, 0.0, point.h)
         both = left[:, 1:] + right[:, :-1]

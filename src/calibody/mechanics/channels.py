@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibody.errors import CalibodyError, nearest
+from calibody.errors import CalibodyError, meant, nearest
 from calibody.mechanics.elements import CONSTRAINTS
 from calibody.model import Model
 from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
@@ -43,6 +43,21 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2", "force": "N", "torque": "N m"}
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
+
+
+OTHER_WORDS = {
+    "angle": ("position", "pos", "q", "theta", "rotation", "orientation"),
+    "position": ("angle", "pos", "q", "x", "displacement", "location"),
+    "rate": ("velocity", "vel", "speed", "qd", "dq", "omega", "angular_rate", "angular_velocity"),
+    "force": ("torque", "effort", "tau", "load"),
+    "torque": ("moment",),
+    "acceleration": ("acc", "accelerometer", "accel"),
+    "angular_rate": ("gyro", "gyroscope", "angular_velocity", "rate"),
+    "orientation": ("quaternion", "rotation", "attitude"),
+    "pose": ("transform",),
+    "com": ("centre", "center", "cog"),
+}
+"""What other programs call the quantities of channels."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,24 @@ def resolve(model: Model, path: str) -> Channel:
         return Channel(path, kind, name, quantity, components, components.index(last), unit)
     if whole in known and known[whole][3]:
         raise CalibodyError(f'The channel "{path}": after "{known[whole][2]}" comes one of {", ".join(known[whole][3])}.')
-    raise CalibodyError(f'The channel "{path}" is not known{nearest(str(path), known) or "; it has " + ", ".join(list(known)[:6]) + ", ..."}')
+    raise CalibodyError(f'The channel "{path}" is not known{_suggestion(model, str(path)) or "; it has " + ", ".join(list(known)[:6]) + ", ..."}')
+
+
+def _suggestion(model: Model, path: str) -> str:
+    """What was probably meant: the same element with what its quantity is called here, the same quantity of an element with a similar name, or what is spelt alike."""
+    known = catalogue(model)
+    kind, _, rest = path.partition(".")
+    own = [name for name in model.tables.get(kind, ()) if rest.startswith(f"{name}.")]
+    if own:
+        name = max(own, key=len)
+        quantities = {q: components for (k, n, q, components, _) in known.values() if (k, n) == (kind, name) and q}
+        word, *component = rest[len(name) + 1 :].split(".")
+        found = meant(word, quantities, OTHER_WORDS)
+        if found is not None:
+            kept = f".{component[0]}" if component and component[0] in quantities[found] else ""
+            return f'; did you mean "{kind}.{name}.{found}{kept}"?'
+        return f"; {kind}.{name} has {', '.join(quantities)}."
+    return nearest(path, known)
 
 
 def scalar_names(model: Model, path: str) -> list[str]:

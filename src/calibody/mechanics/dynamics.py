@@ -165,8 +165,18 @@ def inverse_dynamics(model: Model, q: Any = None, v: Any = None, a: Any = None, 
     what the joints would need if the loops were cut.
     """
     structure, numbers, q, v = _prepared(model, q, v)
-    a = _vector(a, structure.nv, "a")
-    control = _control(model, control)
+    return _inverse(structure, numbers, q, v, _vector(a, structure.nv, "a"), _control(model, control))
+
+
+def inverse_dynamics_along(model: Model, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """The same (nv, instants) along a motion, `q` (nq, instants), `v` and `a` (nv, instants), controls zero: the model is prepared once."""
+    structure, numbers, _, _ = _prepared(model, None, None)
+    control = _control(model, None)
+    found = [_inverse(structure, numbers, _unit_quaternions(structure, q[:, k]), v[:, k], a[:, k], control) for k in range(q.shape[1])]
+    return np.array(found).reshape(-1, structure.nv).T
+
+
+def _inverse(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndarray, a: np.ndarray, control: np.ndarray) -> np.ndarray:
     f = host.configuration(structure, numbers, q).frames
     return _required(structure, numbers, f, v, a) - joint_forces(structure, numbers, f, v, control, np.zeros(structure.nv))
 
@@ -208,3 +218,14 @@ def _constraint_bias(structure: Structure, numbers: Numbers, q: np.ndarray, v: n
 
     step = 1e-3 / max(1.0, float(np.abs(v).max()))
     return (4.0 * rate(0.5 * step) - rate(step)) / 3.0
+
+
+def forces_along(model: Model, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """`inverse_dynamics` at many instants, (instants, nq) and (instants, nv), without actuators."""
+    structure, numbers, _, _ = _prepared(model, None, None)
+    nothing, control = np.zeros(structure.nv), np.zeros(len(model.actuators))
+    out = []
+    for position, rate, acceleration in zip(q, v, a, strict=True):
+        f = host.configuration(structure, numbers, position).frames
+        out.append(_required(structure, numbers, f, rate, acceleration) - joint_forces(structure, numbers, f, rate, control, nothing))
+    return np.array(out)

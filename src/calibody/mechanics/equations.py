@@ -52,7 +52,7 @@ def evaluate(structure: Structure, numbers: Numbers, point: Point, derivatives: 
         return _evaluate_chunk(structure, numbers, point, derivatives, frames)
 
     def evaluated(k: int, end: int) -> Evaluation:
-        return _evaluate_chunk(structure, numbers, cut(point, k, end), derivatives, None if frames is None else frames.cut(k, end))
+        return _evaluate_chunk(structure, numbers, point.at(slice(k, end), slice(k, end - 1)), derivatives, None if frames is None else frames.cut(k, end))
 
     first = evaluated(*pieces[0])
     out = _space(first, K)
@@ -86,22 +86,6 @@ def _space(part: Evaluation, K: int) -> Evaluation:
     """An evaluation of K nodes like the given part, to be filled."""
     arrays = {name: None if (a := getattr(part, name)) is None else np.empty((*a.shape[:-1], K - shorter)) for name, shorter in _ARRAYS.items()}
     return replace(part, **arrays)
-
-
-def cut(point: Point, first: int, end: int) -> Point:
-    """The nodes from `first` to before `end`."""
-    turns = None if point.turns is None else point.turns[:, first:end]
-    unmodelled = None if point.unmodelled is None else point.unmodelled[:, first:end]
-    intervals = slice(first, end - 1)
-    return replace(
-        point,
-        q=point.q[:, first:end],
-        multipliers=point.multipliers[:, first:end],
-        control=point.control[:, intervals],
-        applied=point.applied[:, intervals],
-        turns=turns,
-        unmodelled=unmodelled,
-    )
 
 
 def _evaluate_chunk(structure: Structure, numbers: Numbers, point: Point, derivatives: bool, frames: Frames | None) -> Evaluation:

@@ -18,7 +18,7 @@ import numpy as np
 from calibody.errors import ModelError
 from calibody.mechanics import assembly, kernels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.equations import chunks, contributions, cut, evaluate
+from calibody.mechanics.equations import chunks, contributions, evaluate
 from calibody.mechanics.geometry import Shift, shift_of
 from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.point import Point
@@ -225,7 +225,7 @@ class _Columns:
 
         def fill(piece: tuple[int, int]) -> None:
             first, end = piece
-            point = cut(self.point, first, end)
+            point = self.point.at(slice(first, end), slice(first, end - 1))
             f = self.frames.between(first, end)
             sums, _ = contributions(self.plan, self.numbers, point, f, True)
             moved = [(x.unit, *x.twists(s, f.H)) for x in shifts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,16 +26,30 @@ class Point:
     turns: np.ndarray | None = None
     """(scalar coordinates, K) whole turns of hinges in `free`, [rad]; None: counted along the nodes from zero."""
     deltas: np.ndarray | None = None
-    """(scalar coordinates,) their own `delta` each; None: the common one."""
+    """(scalar coordinates, K - 1) `delta` of each in every interval; None: the common one."""
     unmodelled: np.ndarray | None = None
     """(tree velocities, K) joint forces `w` that act at the nodes, beside everything the model knows [N, N m]; None: zero."""
 
     smooth: bool = False
     """Whether sharp dry friction has derivatives of all orders (`elements/law.py`)."""
 
+    def at(self, nodes: Any, intervals: Any) -> Point:
+        """Some of the nodes, and the intervals between each and the next."""
+        turns, deltas, unmodelled = self.turns, self.deltas, self.unmodelled
+        return replace(
+            self,
+            q=self.q[:, nodes],
+            multipliers=self.multipliers[:, nodes],
+            control=self.control[:, intervals],
+            applied=self.applied[:, intervals],
+            turns=None if turns is None else turns[:, nodes],
+            deltas=None if deltas is None else deltas[:, intervals],
+            unmodelled=None if unmodelled is None else unmodelled[:, nodes],
+        )
+
     def friction_rates(self, count: int) -> np.ndarray:
-        """`delta` of every scalar coordinate."""
-        return np.full(count, self.delta) if self.deltas is None else self.deltas
+        """(scalar coordinates, K - 1, or 1 if all are the same): their `delta`."""
+        return np.full((count, 1), self.delta) if self.deltas is None else self.deltas
 
 
 @dataclass

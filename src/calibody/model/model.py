@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import calibody.model.paths as paths
-from calibody import upward
+from calibody import html, upward
 from calibody.errors import ModelError, nearest
 from calibody.model.elements import (
     COUPLING,
@@ -35,6 +35,9 @@ from calibody.model.elements import (
 )
 from calibody.model.paths import Parameter
 from calibody.spatial import algebra as al
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,6 +222,20 @@ class Model:
             lines.append(f"  {body.parent} -> {body.name}: {joints}, mass {body.mass:g} kg")
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the bodies in their order with what moves and drives them, and the notes."""
+        title, *_ = str(self).splitlines()
+        rows = []
+        for body in self.ordered_bodies:
+            joints = self.joints_of(body.name)
+            drives = [a.name for a in self.actuators if a.joint in {j.name for j in joints}]
+            rows.append((body.name, body.parent, ", ".join(f"{j.name} ({j.kind})" for j in joints) or "fixed", ", ".join(drives), f"{body.mass:.6g}"))
+        return html.block(title, html.table(("body", "parent", "joints", "actuators", "mass [kg]"), rows, numbers=(4,)), html.sentences(self.notes))
+
+    def view(self, initial: Mapping[str, Any] | None = None) -> Figure:
+        """The model in three dimensions, as a plotly figure: at its reference, or where `initial` (channels, as of `simulate`) puts it."""
+        return upward.carry_out("Model.view", self, initial)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------------------

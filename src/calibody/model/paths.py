@@ -13,11 +13,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from calibody.errors import ModelError, nearest
+from calibody.errors import ModelError, meant, nearest
 from calibody.model.elements import Actuator, Joint, Number, Transmission, World
 
 if TYPE_CHECKING:
     from calibody.model.model import Model
+
+
+OTHER_WORDS = {
+    "mass": ("weight", "m"),
+    "com": ("cog", "center", "centre", "origin"),
+    "inertia": ("moment", "moments", "i", "diaginertia", "fullinertia"),
+    "damping": ("viscous", "viscosity", "friction_viscous", "fv", "b"),
+    "friction": ("coulomb", "dry", "frictionloss", "fc", "stiction"),
+    "stiffness": ("spring", "k"),
+    "springref": ("rest", "neutral"),
+    "armature": ("rotor", "rotor_inertia"),
+    "gain": ("kt", "kp", "torque_constant"),
+    "delay": ("latency", "lag"),
+    "bias": ("offset", "zero"),
+}
+"""What other programs call the numbers of a model."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +110,8 @@ def resolve(model: Model, path: str) -> Place:
     fields = _field_table(element)
     if words[0] not in fields:
         others = f"; it has {', '.join(fields)}."
-        raise ModelError(f'The path "{path}": a {kind} has no number "{words[0]}"{nearest(words[0], fields) or others}')
+        found = meant(words[0], fields, OTHER_WORDS)
+        raise ModelError(f'The path "{path}": a {kind} has no number "{words[0]}"{others if found is None else f"; did you mean {chr(34)}{found}{chr(34)}?"}')
     components = fields[words[0]][0]
     unit = _unit(element, words[0], model)
     if len(words) == 1:

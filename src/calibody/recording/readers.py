@@ -253,7 +253,7 @@ class _Run:
                 raise CalibodyError(f'The drive "{path}" has no finite sample; check the column "{column}" and its missing values.')
             if np.isinf(values).any():
                 raise CalibodyError(f'The drive "{path}" is infinite at sample {int(np.argmax(np.isinf(values))) + 1}; leave the cell empty if it is missing.')
-            out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd))
+            out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd, missing=int((~known).sum())))
         return out
 
     def series(self, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str, padding: bool = True) -> tuple[np.ndarray, np.ndarray]:

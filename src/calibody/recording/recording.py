@@ -14,6 +14,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
+from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
 from calibody.recording.signal import Signal
@@ -145,6 +146,8 @@ class Drive:
     signal: Signal
     sd: float | None = None
     """Standard deviation of the drive itself, in its units; None: known exactly."""
+    missing: int = 0
+    """Samples that had no value and were left out."""
 
     def __post_init__(self) -> None:
         what = f'The drive "{check_channel(self.channel)}"'
@@ -166,7 +169,14 @@ class Drive:
     def warnings(self, start: float) -> list[str]:
         """Sentences about what looks wrong in a run that begins at `start`."""
         what, first = f'The drive "{self.channel}"', float(self.signal.times[0])
-        out = _gap_sentences(what, self.signal.times) if self.signal.hold == "linear" else []  # a held drive may be sampled only where it changes
+        out = (
+            _gap_sentences(what, self.signal.times) if self.signal.hold == "linear" and not self.missing else []
+        )  # a held drive may be sampled only where it changes
+        if self.missing:
+            steps = np.diff(self.signal.times)
+            longest = f", the longest gap {steps.max():.3g} s after {self.signal.times[int(np.argmax(steps))]:g} s" if len(steps) else ""
+            across = "the last value is held" if self.signal.hold == "zero" else "a straight line is drawn"
+            out.append(f"{what} has {self.missing} sample{'s' if self.missing > 1 else ''} without a value{longest}; {across} across what is missing.")
         if first > start + 1e-9 * max(1.0, abs(start)):
             out.append(f"{what} begins {first - start:.3g} s after the run; its first value is held back.")
         return out
@@ -266,6 +276,18 @@ class Recording:
             noise = "" if d.sd is None else f", sd {d.sd:g}"
             lines.append(f"  driven    {d.channel}  {len(d.signal.times)} samples, hold {d.signal.hold}{noise}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was observed, what drove it, what is known of the start, and what looks wrong."""
+        rows = []
+        for o in self.observations:
+            rows.append(("observed", o.channel, str(int(o.present.sum())), f"{1 / o.period:.4g}", "found by the fit" if o.sd is None else f"{o.sd:.4g}"))
+        for d in self.drives:
+            rows.append(("driven", d.channel, str(len(d.signal.times)), "", "" if d.sd is None else f"{d.sd:.4g}"))
+        for channel, known in self.initial.items():
+            rows.append(("start", f"{channel} = {known.value:g}", "", "", "exact" if known.sd is None else f"{known.sd:.4g}"))
+        title, *_ = str(self).splitlines()
+        return html.block(title, html.table(("", "channel", "samples", "rate [Hz]", "sd"), rows, numbers=(2, 3, 4)), html.sentences(self.warnings()))
 
 
 Member = TypeVar("Member", Observation, Drive)

@@ -16,6 +16,7 @@ import numpy as np
 from calibody.estimate.validation import COVER, Unseen
 
 if TYPE_CHECKING:
+    from calibody.estimate.result import Result
     from calibody.experiment.saved import Saved
 
 SAMPLES = 60_000
@@ -28,6 +29,8 @@ RUNS = 50
 SCENE_NUMBERS = 450_000
 """Coordinates of all frames of the replay."""
 LAGS = 60
+BINS, QUANTILES, WIDEST = 61, 200, 12.0
+"""Of a histogram; of a comparison of quantiles; and the standard deviations beyond which residuals are drawn at the edge."""
 FREQUENCIES = 400
 
 
@@ -45,9 +48,11 @@ def figures(found: Saved) -> dict[str, Any]:
         "undrawn": len(runs[RUNS:]),
         "starts": {run: float(t) for run, t in starts.items()},
         "channels": _channels(found, starts),
-        "correlation": _correlation(found),
+        "correlation": correlation(found),
         "convergence": _convergence(found),
         "validation": _validation(found, starts),
+        "torques": _torques(found, starts),
+        "until": {run: p["until"] - starts[run] for run, p in found.document["predictions"].items() if p.get("until") is not None and run in starts},
         "forces": _forces(found, starts),
         "scene": _scene({**found.scene, "runs": found.scene["runs"][:RUNS]}),
     }
@@ -75,8 +80,25 @@ def _channels(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]
         entry |= {"run": run, "channel": channel, "unit": found.document["fit"][channel].get("unit", ""), "sd": stated["sd"], "samples": len(rows)}
         entry |= {"rms": stated["rms"], "ratio": stated["rms_over_sd"], "whiteness": stated["whiteness"], "shown": len(kept)}
         entry |= {"hasPrediction": bool(np.isfinite(columns["predicted"]).any())}
-        out.append({**entry, **_spectrum(columns), **_memory(columns["residual"])})
+        relative = rows["relative_sd"].to_numpy() if "relative_sd" in rows.columns else 1.0
+        out.append({**entry, **spectrum(columns), **memory(columns["residual"]), **_distribution(columns["residual"] / (stated["sd"] * relative))})
     return out
+
+
+def _distribution(deviation: np.ndarray) -> dict[str, Any]:
+    """Of the residuals in units of their noise: a histogram, and their quantiles beside those of normal noise."""
+    from scipy.special import ndtri
+
+    n = len(deviation)
+    reach = float(np.clip(np.abs(deviation).max(initial=0.0), 3.0, WIDEST))
+    count, edges = np.histogram(np.clip(deviation, -reach, reach), int(np.clip(np.sqrt(n), 15, BINS)), (-reach, reach))
+    share = (np.unique(np.linspace(0, n - 1, min(n, QUANTILES)).round()) + 0.5) / n
+    return {
+        "bins": packed(0.5 * (edges[1:] + edges[:-1])),
+        "density": packed(count / (n * (edges[1] - edges[0]))),
+        "normal": packed(ndtri(share)),
+        "ordered": packed(np.sort(deviation)[(share * n).astype(int)]),
+    }
 
 
 def thinned(residual: np.ndarray, most: int) -> np.ndarray:
@@ -89,7 +111,7 @@ def thinned(residual: np.ndarray, most: int) -> np.ndarray:
     return np.unique(np.concatenate([edges[:-1], largest]))
 
 
-def _spectrum(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def spectrum(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Power density of the residual and of the measurement over frequency (Welch); the level that white noise of the same size has."""
     from scipy import signal
 
@@ -107,11 +129,11 @@ def _spectrum(columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return out
 
 
-def _memory(residual: np.ndarray) -> dict[str, Any]:
+def memory(residual: np.ndarray) -> dict[str, Any]:
     """Autocorrelation of the residual and the bound that white noise keeps in 95 % of the lags."""
     n = len(residual)
-    spectrum = np.abs(np.fft.rfft(residual, 2 * n)) ** 2
-    r = np.fft.irfft(spectrum)[: min(LAGS + 1, n)]
+    power = np.abs(np.fft.rfft(residual, 2 * n)) ** 2
+    r = np.fft.irfft(power)[: min(LAGS + 1, n)]
     return {"memory": packed(r[1:] / r[0] if r[0] > 0 else 0.0 * r[1:]), "band": 1.96 / np.sqrt(n)}
 
 
@@ -133,6 +155,20 @@ def _validation(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any
     return out
 
 
+def _torques(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """By run and joint: what drove it, and what the model needs."""
+    if not found.document.get("torques"):
+        return []
+    out = []
+    for (run, joint), rows in found.torques.partition_by("run", "joint", as_dict=True, maintain_order=True).items():
+        if run in starts:
+            said = found.document["torques"][run][joint]
+            columns = {name: packed(rows[name].to_numpy()) for name in ("measured", "model")}
+            time = packed(rows["time"].to_numpy() - starts[str(run)])
+            out.append({"run": run, "joint": joint, "time": time, **columns, "relative": said["relative_error"], "unit": said["unit"]})
+    return out
+
+
 def _end(c: Unseen, starts: Mapping[str, float]) -> float | None:
     """Where judging ends before the run does."""
     return None if c.foreseen.all() else float(c.times[~c.foreseen][0] - starts[c.run])
@@ -141,7 +177,7 @@ def _end(c: Unseen, starts: Mapping[str, float]) -> float | None:
 # -- parameters --------------------------------------------------------------------------------------------------------------------------
 
 
-def _correlation(found: Saved) -> dict[str, Any]:
+def correlation(found: Result | Saved) -> dict[str, Any]:
     """Of the parameters that have an error bar."""
     names = list(found.parameters)
     kept = [i for i, e in enumerate(found.parameters.values()) if e.sd is not None and np.isfinite(found.correlation[i, i])]
@@ -222,4 +258,9 @@ def _scene(scene: Mapping[str, Any]) -> dict[str, Any]:
         entry |= {k: None if run[k] is None else {body: packed(np.array(rows)[::stride]) for body, rows in run[k].items()} for k in kinds}
         entry["markers"] = {path: packed(np.array(rows)[::stride]) for path, rows in run["markers"].items()}
         runs.append(entry)
-    return {"shapes": scene["shapes"], "runs": runs}
+    return {"shapes": [_shape(shape) for shape in scene["shapes"]], "runs": runs}
+
+
+def _shape(shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Meshes packed."""
+    return dict(shape) if shape["kind"] != "mesh" else {**shape, "points": packed(shape["points"]), "faces": packed(shape["faces"])}

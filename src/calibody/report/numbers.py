@@ -18,7 +18,7 @@ def plain(x: float | None, digits: int = 4) -> str:
         return "0"
     exponent = math.floor(math.log10(abs(x)))
     if -4 <= exponent < 6:
-        return f"{x:.{digits}g}".replace("-", MINUS)
+        return f"{x:.{max(digits, exponent + 1)}g}".replace("-", MINUS)
     return f"{x / 10.0**exponent:.{digits}g}·10{str(exponent).translate(SUPERSCRIPT)}".replace("-", MINUS)
 
 

@@ -12,7 +12,7 @@ from calibody.experiment.folder import EXPERIMENT, REPORT
 from calibody.experiment.saved import Saved, open as open_folder
 from calibody.report.figures import figures
 from calibody.report.numbers import counted, percent, plain
-from calibody.report.parameters import rows
+from calibody.report.parameters import combinations, rows, tight
 from calibody.report.verdict import verdict
 
 HERE = Path(__file__).parent / "templates"
@@ -26,41 +26,52 @@ def write(folder: str | Path) -> Path:
 
 def page(found: Saved) -> str:
     """The whole page as text."""
-    from jinja2 import Environment, FileSystemLoader
-
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     drawn = figures(found) if found.finished else None
     parameters = rows(found)
-    return environment.get_template("report.html").render(
-        title=(found.document["model"] or {}).get("name") or found.folder.name,
-        found=found,
-        document=found.document,
-        verdict=verdict(found),
-        rows=parameters,
-        has_truth=any(r.truth for r in parameters),
-        has_naive=any(r.naive for r in parameters),
-        facts=_facts(found),
-        data=_json(drawn) if drawn else "null",
-        drawn=drawn,
-        plain=plain,
-        percent=percent,
-        experiment=_experiment(found),
-        style=_text("style.css"),
-        scripts=[_text(name) for name in ("report.js", "replay.js")],
-        plotly=_plotly() if drawn else "",
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            title=(found.document["model"] or {}).get("name") or found.folder.name,
+            found=found,
+            document=found.document,
+            verdict=verdict(found),
+            rows=parameters,
+            has_truth=any(r.truth for r in parameters),
+            has_naive=any(r.naive for r in parameters),
+            combinations=combinations(found),
+            tight=tight(found),
+            meshes=bool(drawn) and any(shape["kind"] == "mesh" for shape in drawn["scene"]["shapes"]),
+            facts=facts(found),
+            data=json_text(drawn) if drawn else "null",
+            drawn=drawn,
+            plain=plain,
+            percent=percent,
+            experiment=_experiment(found),
+            style=text_of("style.css"),
+            scripts=[text_of(name) for name in ("theme.js", *(("report.js", "replay.js") if drawn else ()))],
+            plotly=plotly() if drawn else "",
+        )
     )
 
 
-def _text(name: str) -> str:
+def environment() -> Any:
+    """Of the templates."""
+    from jinja2 import Environment, FileSystemLoader
+
+    return Environment(loader=FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def text_of(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
     """JSON inside a script element: nothing in it may end the element."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _plotly() -> str:
+def plotly() -> str:
     """Plotly's bundle, out of its wheel."""
     try:
         from plotly.offline import get_plotlyjs
@@ -74,16 +85,16 @@ def _experiment(found: Saved) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _facts(found: Saved) -> list[tuple[str, str]]:
+def facts(found: Saved) -> list[tuple[str, str]]:
     """A few figures for the head of the page."""
     good, total = sum(e.sd is not None for e in found.parameters.values()), len(found.parameters)
-    facts = [("parameters determined", f"{good} of {total}")]
+    out = [("parameters determined", f"{good} of {total}")]
     fit = found.document["fit"]
     if fit:
         samples = sum(f["samples"] for f in fit.values())
         runs = len(found.document["data_sha256"])
         worst = max((f["rms_over_sd"] for f in fit.values() if f["rms_over_sd"] is not None), default=None)
-        facts += [("residuals / noise", plain(worst, 3)), (f"samples in {counted(runs, 'run')}", f"{samples:,}".replace(",", " "))]
-    facts.append(("iterations", str(found.iterations)))
+        out += [("residuals / noise", plain(worst, 3)), (f"samples in {counted(runs, 'run')}", f"{samples:,}".replace(",", " "))]
+    out.append(("iterations", str(found.iterations)))
     total_seconds = found.seconds.get("total")
-    return facts + ([("time taken", f"{total_seconds:.1f} s")] if total_seconds else [])
+    return out + ([("time taken", f"{total_seconds:.1f} s")] if total_seconds else [])

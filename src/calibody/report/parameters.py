@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calibody.report.numbers import percent, plain, quantity
 
 if TYPE_CHECKING:
+    from calibody.estimate.identifiability import Determined
     from calibody.estimate.result import Estimate
     from calibody.experiment.saved import Saved
 
@@ -17,6 +19,10 @@ COVER = 1.96
 """Standard deviations of a 95 % interval."""
 BOUND_VIEW = 3.0
 """A bound is drawn if it is no further away than this many times the span of the rest."""
+
+
+TIGHT, MOST_PAIRS = 0.95, 6
+"""Correlation from which a pair is named, and how many are."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,63 @@ def _row(name: str, e: Estimate, truth: float | None, converged: bool) -> Row:
         remark=remark,
         svg=forest(e, truth),
     )
+
+
+@dataclass(frozen=True)
+class Combination:
+    expression: str
+    value: str
+    unit: str
+    truth: str
+    score: str
+
+
+def combinations(found: Saved) -> list[Combination]:
+    """What is determined although its parts are not, with its unit and, where a demo knows its parts, the truth."""
+    truth = found.document.get("truth") or {}
+    out = []
+    for d in found.determined:
+        true = _true(d, truth)
+        score = "" if true is None or not d.sd > 0.0 else f"{(d.value - true) / d.sd:+.1f}".replace("-", "−")
+        out.append(Combination(d.expression, quantity(d.value, d.sd), _unit(d, found), "" if true is None else plain(true, 5), score))
+    return out
+
+
+def _unit(d: Determined, found: Saved) -> str:
+    """Of a sum that of its first term, which has no coefficient; of a ratio the two units."""
+    if d.terms:
+        return _unit_of(d.terms[0][0], found)
+    above, below = (_unit_of(name, found) for name in d.expression.split(" / ")) if d.expression.count(" / ") == 1 else ("", "")
+    return "" if above == below else f"({above or '1'})/({below or '1'})"
+
+
+def _unit_of(name: str, found: Saved) -> str:
+    linear = {".moment.": "kg m", ".origin.": "kg m^2"}  # what the equations are linear in (estimate/inertial.py)
+    return found.parameters[name].unit if name in found.parameters else next((unit for word, unit in linear.items() if word in name), "")
+
+
+def _true(d: Determined, truth: Mapping[str, float]) -> float | None:
+    names = [name for name, _ in d.terms] or d.expression.split(" / ")
+    if not all(name in truth for name in names):
+        return None
+    return sum(c * truth[name] for name, c in d.terms) if d.terms else truth[names[0]] / truth[names[1]]
+
+
+def tight(found: Saved) -> list[str]:
+    """Pairs of parameters that the data hardly tell apart, in words, the closest first."""
+    names, r = list(found.parameters), found.correlation
+    pairs = [(abs(r[i, j]), i, j) for i in range(len(names)) for j in range(i) if abs(r[i, j]) > TIGHT]
+    out = []
+    for _, i, j in sorted(pairs, reverse=True)[:MOST_PAIRS]:
+        sees = (
+            "their sum (each in its own scale): one up, the other down" if r[i, j] < 0.0 else "their difference (each in its own scale): both up or both down"
+        )
+        out.append(
+            f"{names[j]} and {names[i]} are correlated by {r[i, j]:.3f}".replace("-", "−") + f": the data see little more than {sees} changes almost nothing."
+        )
+    if len(pairs) > MOST_PAIRS:
+        out.append(f"{len(pairs) - MOST_PAIRS} more pairs beyond ±{TIGHT:g}.")
+    return out
 
 
 def forest(e: Estimate, truth: float | None) -> str:

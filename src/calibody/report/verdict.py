@@ -27,12 +27,33 @@ NOT_WHITE = 1e-4
 """Probability (Ljung-Box) below which residuals are not white, whatever other tests say: with ten channels false in one fit of a thousand."""
 CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion (rms): close below the first, far off above the second. The model then explains less than 1 - 0.3^2 = 91 % of the motion's variance."""
+AGREED = 0.15
+"""Relative error of the forces of all joints below which they say that the model is right, whatever a free prediction does."""
+STILL = 3.0
+"""Spread of a channel, in units of its noise, below which it stands still."""
 IMPOSSIBLE = "The estimates are not physically possible together"
 """How the note of a fit begins whose estimates no mechanism can have."""
 ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads: a 95 % interval that is off by one holds the truth in 83 % of cases."""
+VAGUE = 0.5
+"""Standard deviation over value from which something without a sign (a mass, a friction) is hardly determined: zero is then within two of them."""
+SIZES = (
+    ".mass",
+    ".damping",
+    ".friction",
+    ".stiffness",
+    ".armature",
+    ".inertia.xx",
+    ".inertia.yy",
+    ".inertia.zz",
+    ".gain",
+    ".stribeck",
+    ".load_friction",
+    ".length",
+)
+"""How the paths of such numbers end; those with a bound of zero below count too."""
 UNLIKELY, RIGHT = 0.01, 3.0
 """Probability with which the worst of all runs left out is this far off although the model is right (errors of a run with one cause, which are the widest spread), and how many times further off is wrong."""
 
@@ -62,7 +83,8 @@ def verdict(found: Saved) -> Verdict:
     if not found.finished:
         return Verdict(BAD, "This fit is unfinished.", (_converged(found),))
     if not found.converged:
-        return Verdict(BAD, "The fit did not converge; do not use its numbers.", (_converged(found), *_missed(found), *_outliers(found)))
+        headline = f"Not calibrated: the fit did not converge.{mistaken(found)}" if found.mistakes else "The fit did not converge; do not use its numbers."
+        return Verdict(BAD, headline, (_converged(found), *_mistakes(found), *_missed(found), *_outliers(found)))
     items = (
         _converged(found),
         *_possible(found),
@@ -71,6 +93,7 @@ def verdict(found: Saved) -> Verdict:
         *_slow(found),
         *_decided(found),
         *_residuals(found),
+        *_mistakes(found),
         *_runs(found),
         *_prediction(found),
         *_validation(found),
@@ -79,6 +102,8 @@ def verdict(found: Saved) -> Verdict:
     )
     if (times := _largest_residual(found)) > ABSURD:
         return Verdict(BAD, f"Not calibrated: the model does not describe these data (residuals {plain(times, 3)} times the noise).{_suspicion(found)}", items)
+    if left := _unexplained(found):
+        return Verdict(BAD, f"Not calibrated: the model does not describe these data (most of {listed(left)} is left over).{_suspicion(found)}", items)
     total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
     which = f"{'all' if good == total else good} of {counted(total, 'parameter')}" if good < total else f"all {counted(total, 'parameter')}"
     if total == good <= 1:
@@ -89,9 +114,16 @@ def verdict(found: Saved) -> Verdict:
         MIND: f"Calibrated with reservations: {which} determined.",
         BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
-    if any(abs(s.largest_shift[1]) > WRONG for s in found.lacks):
+    if any(s.moves > WRONG for s in found.lacks):
         said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than their error bars.{_suspicion(found)}"
     return Verdict(worst, said[worst], items)
+
+
+def _unexplained(found: Saved) -> list[str]:
+    """Channels of which most is left over, where the noise was found with the fit and residuals are of its size by themselves."""
+    if found.document["noise"]["given"] or found.process_noise or found.slow_forces:
+        return []
+    return list(dict.fromkeys(c.channel for c in found.fit if c.unexplained))
 
 
 def _largest_residual(found: Saved) -> float:
@@ -100,8 +132,27 @@ def _largest_residual(found: Saved) -> float:
     return max((f["rms_over_sd"] for f in fit.values() if f["rms_over_sd"] is not None), default=0.0) if found.document["noise"]["given"] else 0.0
 
 
+def mistaken(found: Saved) -> str:
+    """What is probably wrong with the files, for the headline: the first, and what these data cannot tell from it."""
+    return "".join(f" {'Or: ' if k else ''}{m.sentence}" for k, m in enumerate(found.mistakes[:2]))
+
+
+def _mistakes(found: Saved) -> Iterator[Item]:
+    """What was tried on the files."""
+    question = "Is something wrong in the files?"
+    if found.mistakes:
+        first = found.mistakes[0]
+        fell = f"from {plain(first.before, 3)} " if first.before is not None else ""
+        sentence = (
+            f"Probably. {first.sentence} With that undone, the residuals of a piece of the recording fall {fell}to {plain(first.after, 3)} times the noise."
+        )
+        yield Item(question, BAD, sentence, tuple(f"These data cannot tell it from: {m.sentence}" for m in found.mistakes[1:]))
+
+
 def _suspicion(found: Saved) -> str:
     """What to try first, for the headline."""
+    if found.mistakes:
+        return mistaken(found)
     return f" First suspect: {found.lacks[0].words}." if found.lacks else ""
 
 
@@ -158,7 +209,7 @@ def _lacking(found: Saved) -> Iterator[Item]:
     question = "What does the model lack?"
     if found.lacks:
         first = found.lacks[0]
-        wrong = any(abs(s.largest_shift[1]) > WRONG for s in found.lacks)
+        wrong = any(s.moves > WRONG for s in found.lacks)
         said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars do not cover that. ' if wrong else ''}{first.advice}"
         yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks[1:6]))
     white = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
@@ -183,10 +234,12 @@ def _determined(found: Saved) -> Iterator[Item]:
         sentence = f"{counted(len(open_), 'parameter')} of {len(parameters)} cannot be told from these data: {listed(open_)}. {'Its value alone means' if len(open_) == 1 else 'Their single values mean'} nothing."
         yield Item(question, MIND, sentence, tuple(details))
     elif known:
-        worst = max(known, key=lambda n: known[n])
+        worst, vague = max(known, key=lambda n: known[n]), [n for n in known if known[n] > VAGUE and (parameters[n].lower >= 0.0 or n.endswith(SIZES))]
         sentence = f"All {len(known)}: " if len(known) > 1 else ""
         sentence += f"the least certain is {worst} (standard deviation {percent(known[worst])} of its value)." if known[worst] < 10 else "see the table."
-        yield Item(question, GOOD, sentence)
+        if vague:  # of what has no sign, zero is where it is not there at all
+            sentence = f"Hardly {listed(vague)}: {'its' if len(vague) == 1 else 'their'} standard deviation is up to {percent(max(known[n] for n in vague))} of the value. Excite it more, or fix it."
+        yield Item(question, MIND if vague else GOOD, sentence)
     if bound:
         limited = tuple(f"{n}: {parameters[n].bounded.replace('<=', '≤').replace('>=', '≥')}." for n in bound if parameters[n].limit is not None)
         but = "; what remains is a one-sided limit" if limited else ""
@@ -248,12 +301,16 @@ def _prediction(found: Saved) -> Iterator[Item]:
         if p["incomplete"]:
             details.append(f"{run}: the simulation ended early: {p['incomplete']}")
         for channel, c in p["channels"].items():
-            if c["rms"] is not None and c["rms_of_signal"]:
+            noise = found.document["fit"].get(channel, {}).get("runs", {}).get(run, {}).get("sd") or 0.0
+            if c["rms"] is not None and c["rms_of_signal"] and c["rms_of_signal"] > STILL * noise:  # of what stands still, the noise is all there is
                 ratios.append(c["rms"] / c["rms_of_signal"])
                 details.append(f"{run}, {channel}: rms {plain(c['rms'], 3)}, {percent(ratios[-1])} of the motion's.")
     if not ratios or not math.isfinite(max(ratios)):
         return
     question, worst = "How far off is a free prediction?", max(ratios)
+    if (astray := _astray(found)) is not None:
+        yield Item(question, *astray, tuple(details))
+        return
     how = "Started from the first tenth of a run and then left to itself, the model departs from the measurement by"
     if worst < CLOSE:
         yield Item(question, GOOD, f"{how} at most {percent(worst)} of the motion (rms).", tuple(details))
@@ -262,6 +319,25 @@ def _prediction(found: Saved) -> Iterator[Item]:
     else:
         sentence = f"{how} up to {percent(worst)} of the motion (rms). In a motion that amplifies small differences this is to be expected; otherwise the model lacks something."
         yield Item(question, MIND, sentence, tuple(details))
+
+
+def _astray(found: Saved) -> tuple[str, str] | None:
+    """A prediction that departs by more than the motion itself says nothing about the model, where the torques say that it is right."""
+    ends = {run: p["until"] for run, p in found.document["predictions"].items() if p.get("until") is not None}
+    if not ends:
+        return None
+    run = min(ends, key=lambda r: ends[r])
+    errors = [t["relative_error"] for joints in found.document.get("torques", {}).values() for t in joints.values() if t["relative_error"] is not None]
+    said = f"It goes astray: left to itself, the model departs from {run} by more than the motion itself from {plain(ends[run], 3)} s on, and is not shown after that."
+    if errors and max(errors) < AGREED:
+        return (
+            GOOD,
+            f"{said} The forces that drove it agree with the model to {percent(max(errors))}, so that is no fault of the model: a controller kept the machine on its way, or small differences grow.",
+        )
+    return (
+        MIND,
+        f"{said} Where small differences grow, or a controller that is not in the model kept the machine on its way, this is to be expected; otherwise the model lacks something.",
+    )
 
 
 def _validation(found: Saved) -> Iterator[Item]:

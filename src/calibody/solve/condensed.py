@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import qdldl
@@ -334,13 +334,22 @@ class Pattern:
         """Of the entries in LAPACK's band, whose columns follow each other in memory."""
 
     @cached_property
-    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries row by row of the reordered matrix: which they are, where each row starts (and the last ends), and their columns."""
+    def panels(self) -> tuple[np.ndarray, list[_Window]]:
+        """The entries row by row of the reordered matrix, and the windows that it is factored in."""
         place = np.empty(self.size, dtype=np.int64)
         place[self.order] = np.arange(self.size)
         row, column = place[self.row], place[self.column]
         entries = np.lexsort((column, row))
-        return entries, np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.size))]), column[entries]
+        row, column = row[entries], column[entries]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.size))])
+        windows, done, width = [], 0, max(PANEL, self.half)
+        for first in range(0, self.size, width):
+            c1 = min(first + width, self.size)
+            r1, end = min(c1 + self.half, self.size), min(c1 + 2 * self.half, self.size)
+            new = slice(int(starts[done]), int(starts[r1]))
+            windows.append(_Window(first, c1, r1, end, new, (column[new] - first) * (r1 - first) + row[new] - first))
+            done = r1
+        return entries, windows
 
     def equilibration(self, P: np.ndarray, C: np.ndarray) -> np.ndarray:
         """Diagonal scaling that brings the largest entry of every row and column of K near one ([ruiz2001], three rounds)."""
@@ -357,6 +366,18 @@ class Pattern:
     def values(self, P: np.ndarray, C: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Entries of the equilibrated K, at `row` and `column`."""
         return np.concatenate([P, C, C]) * scale[self.row] * scale[self.column]
+
+
+class _Window(NamedTuple):
+    """Columns `first` to `c1` of a panel, with the rows (to `r1`) and the columns (to `end`) that its elimination touches; the entries of the matrix that no window before it
+    has, and where they stand in it, column by column."""
+
+    first: int
+    c1: int
+    r1: int
+    end: int
+    new: slice
+    flat: np.ndarray
 
 
 class _Groups:
@@ -407,8 +428,8 @@ class _Band:
         self.half, self.order = pattern.half, pattern.order
         self.panels: _Panels | None = None
         if self.half >= NARROW and columns >= MANY:
-            entries, starts, columns_of = pattern.by_row
-            self.panels = _Panels(starts, columns_of, values[entries], self.half)
+            entries, windows = pattern.panels
+            self.panels = _Panels(windows, values[entries])
             self.factored = self.panels.factored
             return
         band = np.zeros(n * (3 * self.half + 1))
@@ -443,36 +464,27 @@ class _Panels:
     time; here all right-hand sides go through matrix products (ten times faster for a seven-joint arm with 84 parameters).
     """
 
-    def __init__(self, starts: np.ndarray, columns: np.ndarray, values: np.ndarray, half: int) -> None:
-        """The matrix row by row: where each row starts, and its entries."""
+    def __init__(self, windows: Sequence[_Window], values: np.ndarray) -> None:
+        """`values` row by row."""
         from scipy.linalg import lapack
 
-        n, width = len(starts) - 1, max(PANEL, half)
         self.parts: list[tuple[int, int, int, int, np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self.log_determinant, self.factored = 0.0, False
-        carried, first = np.zeros((0, 0)), 0  # rows already touched, from column `first` on
-        done = 0  # rows taken from K so far
-        while first < n:
-            c1 = min(first + width, n)
-            r1, end = min(c1 + half, n), min(c1 + 2 * half, n)
-            A = np.zeros((r1 - first, end - first), order="F")
+        carried = np.zeros((0, 0))  # rows already touched
+        for first, c1, r1, end, new, flat in windows:
+            m, rows = c1 - first, r1 - first
+            A = np.zeros((rows, end - first), order="F")
             A[: carried.shape[0], : carried.shape[1]] = carried
-            a, b = starts[done], starts[r1]
-            rows = np.repeat(np.arange(done, r1), np.diff(starts[done : r1 + 1])) - first
-            A[rows, columns[a:b] - first] = values[a:b]
-            done, m = r1, c1 - first
+            A.ravel(order="K")[flat] = values[new]
             lu, pivots, info = lapack.dgetrf(A[:, :m])  # pyright: ignore[reportAttributeAccessIssue]
             if info != 0:
                 return
-            rows_now = np.arange(r1 - first)
-            for i, p in enumerate(pivots):
-                rows_now[i], rows_now[p] = rows_now[p], rows_now[i]
-            top, below, right = np.asfortranarray(lu[:m]), np.ascontiguousarray(lu[m:]), A[rows_now, m:]
+            swapped = lapack.dlaswp(np.arange(float(rows))[:, None], pivots)[:, 0].astype(np.intp)  # pyright: ignore[reportAttributeAccessIssue]
+            top, below, right = np.asfortranarray(lu[:m]), np.ascontiguousarray(lu[m:]), A[swapped, m:]
             U_right = _triangular(top, right[:m], lower=True)
             carried = right[m:] - below @ U_right
-            self.parts.append((first, c1, r1, end, rows_now, top, below, U_right))
+            self.parts.append((first, c1, r1, end, swapped, top, below, U_right))
             self.log_determinant += float(np.log(np.abs(np.diag(top))).sum())
-            first = c1
         self.factored = True
 
     def solve(self, x: np.ndarray) -> None:

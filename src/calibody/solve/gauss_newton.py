@@ -126,6 +126,12 @@ class Iteration:
     """The parameters after the step."""
     tether: float = 0.0
     """Damping of the states."""
+    stage: str = ""
+    """What it is part of, in words; this and the two below are for people and are added by estimators (`estimate/telling.py`)."""
+    h: float = 0.0
+    """Step of its mesh [s]."""
+    moving: str = ""
+    """The parameter that the step has changed most."""
 
 
 @dataclass

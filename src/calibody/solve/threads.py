@@ -44,6 +44,9 @@ def alone() -> Iterator[None]:
 
 @cache
 def _controller() -> ThreadpoolController:
+    """Of the libraries that are loaded now: scipy's has to be among them, which has threads of its own beside numpy's."""
+    import scipy.linalg.blas  # noqa: F401
+
     return ThreadpoolController()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibody import html, upward
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.elements import body as body_element, drive
@@ -20,6 +21,7 @@ from calibody.spatial import algebra as al
 
 if TYPE_CHECKING:
     import polars
+    from plotly.graph_objects import Figure
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -270,6 +272,20 @@ class Motion:
     def __str__(self) -> str:
         e = self.energy
         return f"Motion of {self.model.name!r}: {self.time[-1]:g} s in {len(self.time) - 1} steps of {self.h:g} s, {self.coordinates} coordinates, energy {e[0]:.6g} -> {e[-1]:.6g} J"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where every joint starts and ends and how far it goes, and the energy."""
+        rows = []
+        for path in (p for p in self.channels if p.startswith("joint.") and p.rpartition(".")[2] in ("angle", "position")):
+            values = self[path] if self[path].ndim > 1 else self[path][:, None]
+            for name, column in zip(channels.scalar_names(self.model, path), values.T, strict=True):
+                rows.append((name, *(f"{x:.5g}" for x in (column[0], column[-1], column.min(), column.max()))))
+        rows.append(("energy [J]", *(f"{x:.6g}" for x in (self.energy[0], self.energy[-1], self.energy.min(), self.energy.max()))))
+        return html.block(str(self), html.table(("channel", "start", "end", "least", "most"), rows, numbers=(1, 2, 3, 4)), html.sentences(self.notes))
+
+    def plot(self, *names: str) -> Figure:
+        """Channels over time, as a plotly figure; without names, the coordinates of all joints."""
+        return upward.carry_out("Motion.plot", self, names)
 
 
 def _scalar_or_vector(rows: np.ndarray) -> np.ndarray:

@@ -37,7 +37,9 @@ def open_table(data: object) -> Table:
         raise CalibodyError(f"A recording cannot be read from {type(data).__name__}; give a file, a mapping of arrays or a polars DataFrame.")
     path = Path(data)
     kind = READERS.get(path.suffix.lower())
-    if kind is None and os.path.isdir(path):  # unlike Path.is_dir, False for a name that is too long
+    if os.path.isdir(path):  # unlike Path.is_dir, False for a name that is too long
+        if not (path / "metadata.yaml").is_file():
+            raise CalibodyError(f'"{path}" is a folder, and no ROS 2 bag (it has no metadata.yaml), so it cannot be read; name a file in it.')
         kind = "bag"
     if kind is None:
         raise CalibodyError(

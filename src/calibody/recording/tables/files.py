@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from calibody.errors import CalibodyError, nearest
+from calibody.streams import refuse_stream
 
 
 def existing(path: Path) -> Path:
-    """The path, or a sentence with the nearest name in its folder."""
+    """The path of a file or folder, or a sentence with the nearest name in its folder."""
     if os.path.exists(path):  # unlike Path.exists, False for a name that is too long
+        refuse_stream(path, "The recording")
         return path
     there = sorted(os.listdir(path.parent)) if os.path.isdir(path.parent) else []
     raise CalibodyError(f'The recording "{path}" does not exist{nearest(path.name, there) or "; check its folder and name."}')

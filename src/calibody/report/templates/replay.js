@@ -1,8 +1,7 @@
 "use strict";
-// The replay: shapes as shaded quadrilaterals, sorted by depth, on a plain canvas (no WebGL needed).
+// The replay: shapes and meshes as shaded facets, sorted by depth, on a plain canvas (no WebGL needed), with a floor and the shadow on it.
 const replay = (() => {
   const { data, unpack, color, byId, choices } = report;
-  if (data === null) return null;
   const canvas = byId("stage"), pen = canvas.getContext("2d"), scene = data.scene;
   const SIDES = 14, RINGS = 4, TRAIL = 1.2;
 
@@ -40,7 +39,22 @@ const replay = (() => {
     return lathe(profile);
   }
 
+  const triples = (text) => { const x = unpack(text), out = []; for (let i = 0; i < x.length; i += 3) out.push([x[i], x[i + 1], x[i + 2]]); return out; };
+
+  function swollen(points, faces, grow) { // every vertex moved outwards, along the mean of the normals around it
+    const normals = points.map(() => [0, 0, 0]);
+    for (const [a, b, c] of faces) {
+      const n = cross(minus(points[b], points[a]), minus(points[c], points[a]));
+      for (const i of [a, b, c]) for (let k = 0; k < 3; k++) normals[i][k] += n[k];
+    }
+    return points.map((p, i) => { const n = unit(normals[i]); return p.map((x, k) => x + grow * n[k]); });
+  }
+
   function mesh(shape, grow) {
+    if (shape.kind === "mesh") {
+      const points = triples(shape.points), faces = triples(shape.faces);
+      return { points: grow ? swollen(points, faces, grow) : points, faces };
+    }
     const s = shape.size.map((x) => Math.max(x, 1e-6)), [a, b, c] = s;
     if (shape.kind === "sphere") return dome(a + grow, 0);
     if (shape.kind === "capsule") return dome(a + grow, b);
@@ -53,12 +67,17 @@ const replay = (() => {
 
   function placed(shape, grow) {
     const m = mesh(shape, grow);
-    return { body: shape.body, faces: m.faces, points: m.points.map((p) => turn(shape.orientation, p).map((x, k) => x + shape.position[k])) };
+    const own = shape.kind === "mesh" ? shape.color.slice(0, 3).map((x) => 255 * (0.25 + 0.75 * x)) : null; // a mesh has its own colour; black would show no shape
+    return { body: shape.body, faces: m.faces, own, closed: shape.closed !== false, points: m.points.map((p) => turn(shape.orientation, p).map((x, k) => x + shape.position[k])) };
   }
 
   function farthest(name) { // the point of a body that is drawn farthest from its origin
     let best = [0, 0, 0];
     for (const s of scene.shapes) if (s.body === name) {
+      if (s.kind === "mesh") {
+        for (const p of triples(s.points)) if (Math.hypot(...p) > Math.hypot(...best)) best = p;
+        continue;
+      }
       const half = s.kind === "capsule" || s.kind === "cylinder" ? s.size[1] : 0;
       for (const side of [-1, 1]) {
         const p = turn(s.orientation, [0, 0, side * half]).map((x, k) => x + s.position[k]);
@@ -140,12 +159,13 @@ const replay = (() => {
     const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
     if (canvas.width !== Math.round(w * ratio) || canvas.height !== Math.round(h * ratio)) { canvas.width = Math.round(w * ratio); canvas.height = Math.round(h * ratio); }
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const distance = 3.0 * extent.radius / state.zoom, focus = 1.75 * Math.min(w, h);
+    const distance = 3.0 * extent.radius / state.zoom, focus = 2.1 * Math.min(w, h);
     const project = (p) => {
       const d = minus(p, extent.centre), depth = distance - dot(d, back), s = focus / Math.max(depth, 0.05 * distance);
       return [w / 2 + s * dot(d, right), h / 2 - s * dot(d, up), depth];
     };
-    return { back, right, up, project, w, h, light: unit([back[0] + 0.3 * right[0] + 0.5 * up[0], back[1] + 0.3 * right[1] + 0.5 * up[1], back[2] + 0.3 * right[2] + 0.5 * up[2]]) };
+    const from = (r, u, b) => unit([0, 1, 2].map((k) => b * back[k] + r * right[k] + u * up[k]));
+    return { back, right, up, project, w, h, key: from(-0.5, 0.8, 0.7), fill: from(0.9, 0.1, 0.5) };
   }
 
   function rgb(text) {
@@ -153,19 +173,42 @@ const replay = (() => {
     return [n >> 16, (n >> 8) & 255, n & 255];
   }
 
-  function facets(meshes, kind, view, tone, list) {
+  function facets(meshes, kind, view, tone, list, own) {
     for (const m of meshes) {
       const at = m.body in state.run.fitted ? blended(kind, m.body) : [0, 0, 0, 1, 0, 0, 0];
-      const paintwork = m.body in state.run.fitted ? tone : rgb(color("measured"));
+      const paintwork = own && m.own ? m.own : m.body in state.run.fitted ? tone : rgb(color("measured"));
       const world = m.points.map((p) => place(p, at)), screen = world.map(view.project);
       for (const f of m.faces) {
-        const [a, b, c, d] = f.map((i) => screen[i]);
-        if ((c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) >= 0) continue; // turned away
-        const normal = unit(cross(minus(world[f[2]], world[f[0]]), minus(world[f[3]], world[f[1]])));
-        const shade = 0.6 + 0.5 * Math.max(0, dot(normal, view.light));
-        list.push({ depth: (a[2] + b[2] + c[2] + d[2]) / 4, points: [a, b, c, d], fill: `rgb(${paintwork.map((x) => Math.min(255, Math.round(x * shade))).join(",")})` });
+        const [a, b, c] = f.map((i) => screen[i]), d = screen[f[f.length - 1]];
+        const away = (f.length > 3 ? (c[0] - a[0]) * (d[1] - b[1]) - (c[1] - a[1]) * (d[0] - b[0]) : (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])) >= 0;
+        if (away && m.closed) continue;
+        const normal = unit(cross(minus(world[f[2]], world[f[0]]), minus(world[f[f.length - 1]], world[f[1]]))), side = away ? -1 : 1;
+        const shade = 0.5 + 0.5 * Math.max(0, side * dot(normal, view.key)) + 0.18 * Math.max(0, side * dot(normal, view.fill));
+        list.push({ depth: (a[2] + b[2] + c[2] + d[2]) / 4, points: f.length > 3 ? [a, b, c, d] : [a, b, c], fill: `rgb(${paintwork.map((x) => Math.min(255, Math.round(x * shade))).join(",")})` });
       }
     }
+  }
+
+  function hull(points) { // of points in the plane, by their x and y (Andrew's monotone chain)
+    const sorted = points.slice().sort((p, q) => p[0] - q[0] || p[1] - q[1]);
+    const chain = (list) => list.reduce((out, p) => {
+      while (out.length > 1 && (out[out.length - 1][0] - out[out.length - 2][0]) * (p[1] - out[out.length - 2][1]) - (out[out.length - 1][1] - out[out.length - 2][1]) * (p[0] - out[out.length - 2][0]) <= 0) out.pop();
+      out.push(p);
+      return out;
+    }, []);
+    return [...chain(sorted).slice(0, -1), ...chain(sorted.reverse()).slice(0, -1)];
+  }
+
+  function shadow(view) { // of every shape on the floor, light from above; all in one path, so that shadows do not add up
+    pen.beginPath();
+    for (const m of solid) {
+      const at = m.body in state.run.fitted ? blended("fitted", m.body) : [0, 0, 0, 1, 0, 0, 0];
+      const outline = hull(m.points.map((p) => { const q = place(p, at), up = q[2] - extent.floor; return [q[0] + 0.12 * up, q[1] + 0.08 * up]; }));
+      outline.forEach(([x, y], i) => { const [u, v] = view.project([x, y, extent.floor]); if (i) pen.lineTo(u, v); else pen.moveTo(u, v); });
+      pen.closePath();
+    }
+    pen.fillStyle = color("shadow");
+    pen.fill("nonzero");
   }
 
   function paint(list) {
@@ -190,12 +233,19 @@ const replay = (() => {
   }
 
   function ground(view) {
-    const r = extent.radius, step = 10 ** Math.floor(Math.log10(r)) * (r / 10 ** Math.floor(Math.log10(r)) > 4 ? 1 : 0.5), n = Math.ceil(1.5 * r / step), [cx, cy] = extent.centre;
-    const x0 = Math.round(cx / step) * step, y0 = Math.round(cy / step) * step, z = extent.floor;
+    const r = extent.radius, step = 10 ** Math.floor(Math.log10(r)) * (r / 10 ** Math.floor(Math.log10(r)) > 4 ? 1 : 0.5), [cx, cy] = extent.centre;
+    const x0 = Math.round(cx / step) * step, y0 = Math.round(cy / step) * step, z = extent.floor, reach = 1.6 * r, n = Math.floor(reach / step);
+    pen.fillStyle = color("floor");
+    pen.beginPath();
+    for (let i = 0; i < 48; i++) { const a = Math.PI * i / 24, [x, y] = view.project([x0 + reach * Math.cos(a), y0 + reach * Math.sin(a), z]); if (i) pen.lineTo(x, y); else pen.moveTo(x, y); }
+    pen.closePath();
+    pen.fill();
     for (let i = -n; i <= n; i++) {
-      line(view, [[x0 + i * step, y0 - n * step, z], [x0 + i * step, y0 + n * step, z]], color("line"), 1);
-      line(view, [[x0 - n * step, y0 + i * step, z], [x0 + n * step, y0 + i * step, z]], color("line"), 1);
+      const half = Math.sqrt(reach ** 2 - (i * step) ** 2);
+      line(view, [[x0 + i * step, y0 - half, z], [x0 + i * step, y0 + half, z]], color("line"), 1);
+      line(view, [[x0 - half, y0 + i * step, z], [x0 + half, y0 + i * step, z]], color("line"), 1);
     }
+    shadow(view);
     [["x", [1, 0, 0], "bad"], ["y", [0, 1, 0], "good"], ["z", [0, 0, 1], "fitted"]].forEach(([name, d, tone]) => {
       const x = 46 + 30 * dot(d, view.right), y = view.h - 42 - 30 * dot(d, view.up);
       pen.strokeStyle = pen.fillStyle = color(tone);
@@ -250,11 +300,12 @@ const replay = (() => {
     pen.globalAlpha = 0.8;
     paint(ghost);
     pen.globalAlpha = 1;
-    facets(solid, "fitted", view, rgb(color("fitted")), body);
+    facets(solid, "fitted", view, rgb(color("fitted")), body, true);
     paint(body);
     markers(view);
     byId("clock").textContent = `${state.time.toFixed(2)} s`;
     byId("scrub").value = state.time;
+    report.cursor(state.run.name, state.time);
   }
 
   // -- controls ---------------------------------------------------------------------------------------------------------
@@ -286,9 +337,18 @@ const replay = (() => {
     draw();
   }
 
+  function show(name) { // another run, if there is one of that name
+    const run = scene.runs.find((r) => r.name === name);
+    if (!run || run === state.run) return;
+    play(false);
+    choose(run);
+    byId("replay-run").value = name;
+    draw();
+  }
+
   function start() {
     choices(byId("replay-run"), scene.runs.map((r) => r.name));
-    byId("replay-run").addEventListener("change", (e) => { play(false); choose(scene.runs.find((r) => r.name === e.target.value)); draw(); });
+    byId("replay-run").addEventListener("change", (e) => report.follow(e.target.value));
     byId("play").addEventListener("click", () => play(!state.playing));
     byId("scrub").addEventListener("input", (e) => seek(Number(e.target.value)));
     byId("against").addEventListener("change", (e) => { state.ghost = e.target.value; byId("ghost-name").textContent = state.ghost; draw(); });
@@ -313,10 +373,11 @@ const replay = (() => {
     });
     document.addEventListener("themechange", draw);
     addEventListener("resize", draw);
+    report.tie(seek, show);
     choose(scene.runs[0]);
     byId("ghost-name").textContent = state.ghost;
     draw();
   }
   start();
-  return { state, seek, play };
+  return { state, seek, play, facets: () => solid.reduce((n, m) => n + m.faces.length, 0) };
 })();

@@ -5,7 +5,7 @@ const report = (() => {
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
   const color = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
-  const unpacked = new Map();
+  const unpacked = new Map(), SHOWN = 3; // channels of the time series at first
 
   function unpack(text) {
     if (!unpacked.has(text)) {
@@ -14,12 +14,6 @@ const report = (() => {
       unpacked.set(text, new Float32Array(bytes.buffer));
     }
     return unpacked.get(text);
-  }
-
-  function theme(name) {
-    root.dataset.theme = name;
-    drawAll();
-    document.dispatchEvent(new Event("themechange"));
   }
 
   function layout(more) {
@@ -35,8 +29,51 @@ const report = (() => {
   }
 
   function plot(id, traces, more, config) {
-    const box = byId(id);
-    if (box) Plotly.react(box, traces, layout(more), { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], ...config });
+    const box = byId(id), narrow = innerWidth < 600;
+    if (!box) return;
+    const options = narrow ? { ...more, margin: { l: 44, r: 10, t: 30, b: 44, ...more.margin }, dragmode: false } : more; // a finger scrolls the page
+    Plotly.react(box, traces, layout(options), { displaylogo: false, responsive: true, displayModeBar: narrow ? false : "hover", modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"], ...config });
+  }
+
+  // -- one time for all ---------------------------------------------------------------------------------------------
+
+  const timed = {}; // by id of a plot over time: the run that it shows
+  let seek = () => {}, show = () => {}, now = { run: null, time: 0 };
+
+  function overTime(id, run, traces, more) { // a plot whose cursor is the replay's
+    const box = byId(id), fresh = box && !box.on;
+    plot(id, traces, more);
+    if (!box) return;
+    timed[id] = run;
+    if (fresh) {
+      const mark = document.createElement("div");
+      mark.className = "cursor";
+      box.append(mark);
+      box.on("plotly_click", (e) => { show(timed[id]); seek(e.points[0].x); });
+      for (const event of ["plotly_relayout", "plotly_afterplot"]) box.on(event, () => place(id));
+    }
+    place(id);
+  }
+
+  function place(id) { // the cursor of a plot
+    const box = byId(id), mark = box.querySelector(".cursor"), full = box._fullLayout;
+    if (!mark || !full || !full.xaxis || !full.xaxis.range) return;
+    const axis = full.xaxis, x = axis.l2p(now.time), inside = timed[id] === now.run && x >= 0 && x <= axis._length;
+    mark.hidden = !inside;
+    if (inside) Object.assign(mark.style, { left: `${full._size.l + x}px`, top: `${full._size.t}px`, height: `${full._size.h}px` });
+  }
+
+  function cursor(run, time) {
+    now = { run, time };
+    Object.keys(timed).forEach(place);
+  }
+
+  function follow(run) { // every section shows this run, as far as it has it
+    show(run);
+    for (const id of ["series-run", "validation-run", "torque-run", "forces-run"]) {
+      const select = byId(id);
+      if (select && select.value !== run && [...select.options].some((o) => o.value === run)) { select.value = run; select.dispatchEvent(new Event("change")); }
+    }
   }
 
   function choices(select, names) {
@@ -45,7 +82,7 @@ const report = (() => {
     if (select.parentElement.tagName === "LABEL") select.parentElement.hidden = names.length < 2;
   }
 
-  const titled = (text, unit) => ({ title: { text: unit ? `${text} [${unit}]` : text, standoff: 8 } });
+  const titled = (text, unit) => ({ title: { text: unit ? `${text} [${unit}]`.trim() : text, standoff: 8 } });
 
   // -- figures ------------------------------------------------------------------------------------------------------
 
@@ -58,29 +95,65 @@ const report = (() => {
     plot("correlation", [{
       type: "heatmap", z: matrix, x: names, y: names, zmin: -1, zmax: 1, xgap: 1, ygap: 1,
       colorscale: [[0, "#c8552b"], [0.5, middle], [1, "#1f6fd1"]], colorbar: { thickness: 12, outlinewidth: 0, title: { text: "correlation", side: "right" } },
-      text: names.length <= 16 ? matrix.map((row) => row.map((x) => (Math.abs(x) < 0.005 ? 0 : x).toFixed(2))) : undefined, texttemplate: names.length <= 16 ? "%{text}" : undefined,
+      text: names.length <= (innerWidth < 600 ? 5 : 16) ? matrix.map((row) => row.map((x) => (Math.abs(x) < 0.005 ? 0 : x).toFixed(2))) : undefined, texttemplate: names.length <= (innerWidth < 600 ? 5 : 16) ? "%{text}" : undefined,
       hovertemplate: "%{y}<br>%{x}<br>%{z:.3f}<extra></extra>",
     }], { xaxis: { tickangle: -40, showgrid: false }, yaxis: { autorange: "reversed", showgrid: false }, margin: { l: 10, r: 10, t: 10, b: 10 } }, { displayModeBar: false });
   }
 
-  const chosen = () => data.channels.find((c) => c.run === byId("series-run").value && c.channel === byId("series-channel").value) || data.channels[0];
+  const picked = new Set(); // channels of the time series
+  const ofRun = () => data.channels.filter((c) => c.run === byId("series-run").value);
+  const chosen = () => ofRun().find((c) => c.channel === byId("residual-channel").value) || ofRun()[0];
+
+  function chips() { // a button for every channel of the run
+    const names = ofRun().map((c) => c.channel);
+    if (![...picked].some((name) => names.includes(name))) { picked.clear(); names.slice(0, SHOWN).forEach((name) => picked.add(name)); }
+    byId("series-channels").replaceChildren(...(names.length < 2 ? [] : names).map((name) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = name;
+      button.setAttribute("aria-pressed", picked.has(name));
+      button.addEventListener("click", () => {
+        if (!picked.delete(name)) picked.add(name);
+        if (!picked.size) picked.add(name);
+        button.setAttribute("aria-pressed", picked.has(name));
+        series();
+      });
+      return button;
+    }));
+    choices(byId("residual-channel"), names);
+  }
 
   function series() {
-    const c = chosen(), t = unpack(c.time);
-    const line = (name, y, style) => ({ x: t, y: unpack(y), name, ...style });
-    const traces = [
-      line("measured", c.measured, { mode: "markers", marker: { size: 3.5, color: color("measured") } }),
-      line("fitted", c.fitted, { mode: "lines", line: { width: 1.8, color: color("fitted") } }),
-    ];
-    if (c.hasPrediction) traces.push(line("predicted freely", c.predicted, { mode: "lines", line: { width: 1.5, dash: "dash", color: color("predicted") } }));
-    traces.push(line("residual", c.residual, { mode: "markers", marker: { size: 3, color: color("fitted") }, yaxis: "y2", showlegend: false }));
-    const end = t[t.length - 1];
-    const band = { type: "rect", xref: "x", yref: "y2", x0: 0, x1: end, y0: -2 * c.sd, y1: 2 * c.sd, fillcolor: color("fitted"), opacity: 0.12, line: { width: 0 }, layer: "below" };
-    plot("series-plot", traces, {
-      xaxis: { ...titled("time since the start of the run", "s"), anchor: "y2" }, yaxis: { ...titled(c.channel, c.unit), domain: [0.36, 1] },
-      yaxis2: { ...titled("residual", c.unit), domain: [0, 0.28] }, shapes: [band], hovermode: "x unified",
+    const shown = ofRun().filter((c) => picked.has(c.channel)), box = byId("series-plot"), n = shown.length, low = n > 1 ? 0.16 : 0.28, small = n > 2 || innerWidth < 600, gap = 0.08 / Math.max(n, 2);
+    box.style.height = `${n > 1 ? Math.min(220 * n + 160, 1400) : 520}px`;
+    const traces = [], shapes = [], notes = [], axes = {}, tones = [color("fitted"), color("predicted"), color("good"), color("third"), color("mind"), color("bad")];
+    shown.forEach((c, k) => {
+      const t = unpack(c.time), axis = k ? `y${k + 2}` : "y", share = (0.92 - low) / n, top = 1 - k * share;
+      const line = (name, y, style) => ({ x: t, y: unpack(y), name, legendgroup: name, showlegend: k === 0, yaxis: axis, ...style });
+      traces.push(line("measured", c.measured, { mode: "markers", marker: { size: 3.5, color: color("measured") } }));
+      traces.push(line("fitted", c.fitted, { mode: "lines", line: { width: 1.8, color: color("fitted") } }));
+      if (c.hasPrediction) traces.push(line("predicted freely", c.predicted, { mode: "lines", line: { width: 1.5, dash: "dash", color: color("predicted") } }));
+      const residual = unpack(c.residual), unit = n > 1 ? 1 / c.sd : 1;
+      traces.push({ x: t, y: n > 1 ? Array.from(residual, (r) => unit * r) : residual, name: n > 1 ? `residual of ${c.channel}` : "residual", mode: "markers",
+        marker: { size: 3, color: tones[n > 1 ? k % tones.length : 0] }, yaxis: "y2", showlegend: n > 1 && innerWidth >= 600 });
+      axes[k ? `yaxis${k + 2}` : "yaxis"] = { ...titled(small ? "" : c.channel, c.unit), domain: [top - share + gap, top - (small ? 0.03 : 0)] };
+      if (small) notes.push({ xref: "paper", x: 1, xanchor: "right", yref: "paper", y: top - 0.03, yanchor: "bottom", text: c.channel, showarrow: false, font: { size: 11.5, color: color("soft") } });
     });
-    byId("series-note").textContent = "The band is ±2 sd of the noise." + (c.shown < c.samples ? ` Shown are ${c.shown} of ${c.samples} samples; the largest residuals are among them.` : "");
+    const sd = n > 1 ? 1 : shown[0].sd;
+    shapes.push({ type: "rect", xref: "paper", yref: "y2", x0: 0, x1: 1, y0: -2 * sd, y1: 2 * sd, fillcolor: color("fitted"), opacity: 0.12, line: { width: 0 }, layer: "below" });
+    overTime("series-plot", shown[0].run, traces, {
+      xaxis: { ...titled("time since the start of the run", "s"), anchor: "y2" }, ...axes, yaxis2: { ...titled(n > 1 ? "residual / sd" : "residual", n > 1 ? "" : shown[0].unit), domain: [0, low] },
+      shapes, annotations: notes, hovermode: "x unified",
+    });
+    const thin = shown.find((c) => c.shown < c.samples), until = data.until[shown[0].run];
+    byId("series-note").textContent = "The band is ±2 sd of the noise."
+      + (until != null ? ` It is drawn up to ${until.toFixed(2)} s: from there it is off by more than the motion itself, as wherever small differences grow, or a controller that kept the machine on its way is not in the model.` : "")
+      + (thin ? ` Shown are ${thin.shown} of ${thin.samples} samples; the largest residuals are among them.` : "");
+    residuals();
+  }
+
+  function residuals() {
+    const c = chosen();
     const level = { type: "line", xref: "paper", x0: 0, x1: 1, y0: c.level, y1: c.level, line: { color: color("soft"), dash: "dot", width: 1.3 } };
     const f = unpack(c.frequency);
     plot("spectrum", [
@@ -93,6 +166,33 @@ const report = (() => {
     const top = Math.max(0.2, ...Array.from(r, Math.abs)) * 1.1;
     plot("memory", [{ type: "bar", x: lags, y: r, marker: { color: color("fitted") }, name: "autocorrelation", showlegend: false }],
       { xaxis: titled("lag in samples"), yaxis: { ...titled("autocorrelation of the residual"), range: [-top, top] }, shapes: [edge], bargap: 0.35 });
+    const x = unpack(c.bins), width = x[1] - x[0], fine = Array.from({ length: 121 }, (_, k) => -6 + k / 10).filter((v) => v >= x[0] - width && v <= x[x.length - 1] + width);
+    plot("histogram", [
+      { type: "bar", x, y: unpack(c.density), name: "residual", marker: { color: color("fitted") } },
+      { x: fine, y: fine.map((v) => Math.exp(-0.5 * v * v) / Math.sqrt(2 * Math.PI)), name: "noise as stated", mode: "lines", line: { color: color("predicted"), width: 2 } },
+    ], { xaxis: titled("residual / sd"), yaxis: titled("density"), bargap: 0.06 });
+    const normal = unpack(c.normal), ordered = unpack(c.ordered), far = Math.max(...Array.from(normal, Math.abs));
+    plot("quantiles", [
+      { x: [-far, far], y: [-far, far], name: "normal, of the stated size", mode: "lines", line: { color: color("predicted"), width: 2 } },
+      { x: normal, y: ordered, name: "residual", mode: "markers", marker: { size: 5, color: color("fitted") } },
+    ], { xaxis: titled("quantile of normal noise"), yaxis: titled("quantile of residual / sd") });
+  }
+
+  function torque() {
+    if (!data.torques.length) return;
+    const run = byId("torque-run").value || data.torques[0].run, shown = data.torques.filter((t) => t.run === run), n = shown.length, axes = {}, traces = [];
+    byId("torque-plot").style.height = `${Math.min(150 + 170 * n, 1500)}px`;
+    shown.forEach((q, k) => {
+      const t = unpack(q.time), m = unpack(q.measured), f = unpack(q.model), axis = k ? `y${k + 1}` : "y", share = 1 / n;
+      const line = (name, y, style) => ({ x: t, y, name, legendgroup: name, showlegend: k === 0, yaxis: axis, ...style });
+      traces.push(line("measured", m, { mode: "lines", line: { width: 2.4, color: color("measured") } }));
+      traces.push(line("model", f, { mode: "lines", line: { width: 1.4, color: color("fitted") } }));
+      traces.push(line("measured − model", Array.from(m, (x, i) => x - f[i]), { mode: "lines", line: { width: 1, color: color("bad") } }));
+      const word = q.relative === null ? "" : ` (error ${(100 * q.relative).toPrecision(2) * 1} %)`;
+      axes[k ? `yaxis${k + 1}` : "yaxis"] = { ...titled(n > 1 ? "" : `joint.${q.joint}`, q.unit), domain: [1 - (k + 1) * share + 0.04 / Math.max(n, 1), 1 - k * share - 0.035] };
+      axes.annotations = [...(axes.annotations || []), { xref: "paper", x: 1, xanchor: "right", yref: "paper", y: 1 - k * share - 0.03, yanchor: "bottom", text: `joint.${q.joint}${word}`, showarrow: false, font: { size: 11.5, color: color("soft") } }];
+    });
+    overTime("torque-plot", run, traces, { xaxis: { ...titled("time since the start of the run", "s"), anchor: n > 1 ? `y${n}` : "y" }, ...axes, hovermode: "x unified" });
   }
 
   function validation() {
@@ -107,7 +207,7 @@ const report = (() => {
     }));
     const marks = [[t[0], "left out from here"], ...(v.end === null ? [] : [[v.end, "judged up to here"]])];
     const end = whole ? unpack(whole.time) : t;
-    plot("validation-plot", [
+    overTime("validation-plot", v.run, [
       ...edges(mean, "y"), ...edges(Array.from(mean, () => 0), "y2"),
       { x: end, y: whole ? unpack(whole.measured) : y, name: "measured", mode: "markers", marker: { size: 3.5, color: color("measured") } },
       { x: t, y: mean, name: "predicted without it", mode: "lines", line: { width: 1.8, color: tone } },
@@ -140,7 +240,7 @@ const report = (() => {
     const counted = Object.values(f.bars).map((b) => unpack(b.time).length);
     byId("forces-note").textContent = (counted.length ? `Points with bars: ±2 sd at ${Math.max(...counted)} instants; zoom in to see them.` : "")
       + (f.open.length ? ` Not everywhere determined by the data, so without a bar there: ${f.open.map((p) => (p === "value" ? f.name : p)).join(", ")}.` : "");
-    plot("forces-plot", traces, { xaxis: titled("time since the start of the run", "s"), yaxis: titled(f.name, f.unit), hovermode: "x unified", showlegend: parts.length > 1 });
+    overTime("forces-plot", f.run, traces, { xaxis: titled("time since the start of the run", "s"), yaxis: titled(f.name, f.unit), hovermode: "x unified", showlegend: parts.length > 0 });
   }
 
   function convergence() {
@@ -152,45 +252,41 @@ const report = (() => {
     const k = c.distance.length ? Array.from(c.distance[0], (_, i) => i) : [];
     const largest = Math.max(...c.distance.flat().map(Math.abs), 1e-9);
     plot("path", c.distance.map((d, i) => ({ x: k, y: d, name: c.names[i], mode: "lines", line: { width: 1.5 }, hovertemplate: "%{y:.4f}" })),
-      { xaxis: titled("iteration"), yaxis: { ...titled("(value − final) / size"), range: [-Math.min(1.1 * largest, 6), Math.min(1.1 * largest, 6)] }, showlegend: c.names.length <= 4 });
+      { xaxis: titled("iteration"), yaxis: { ...titled("(value − final) / size"), range: [-Math.min(1.1 * largest, 6), Math.min(1.1 * largest, 6)] }, showlegend: c.names.length <= 12, legend: { orientation: "h", y: -0.22, yanchor: "top", font: { size: 10.5 } } });
   }
 
   function drawAll() {
-    if (data === null) return;
-    correlation(); series(); validation(); forces(); convergence();
+    correlation(); series(); torque(); validation(); forces(); convergence();
   }
 
   // -- start --------------------------------------------------------------------------------------------------------
 
   function start() {
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "dark" : "light";
-    byId("theme").addEventListener("click", () => theme(root.dataset.theme === "dark" ? "light" : "dark"));
-    if (data === null) return;
+    document.addEventListener("themechange", drawAll);
     choices(byId("series-run"), data.runs);
-    const channels = () => choices(byId("series-channel"), data.channels.filter((c) => c.run === byId("series-run").value).map((c) => c.channel));
-    channels();
-    byId("series-run").addEventListener("change", () => { const was = byId("series-channel").value; channels(); byId("series-channel").value = was; series(); });
-    byId("series-channel").addEventListener("change", series);
+    chips();
+    byId("series-run").addEventListener("change", (e) => { const was = byId("residual-channel").value; chips(); if (ofRun().some((c) => c.channel === was)) byId("residual-channel").value = was; series(); follow(e.target.value); });
+    byId("residual-channel").addEventListener("change", residuals);
+    if (data.torques.length) {
+      choices(byId("torque-run"), [...new Set(data.torques.map((t) => t.run))]);
+      byId("torque-run").addEventListener("change", (e) => { torque(); follow(e.target.value); });
+    }
     if (data.validation.length) {
       choices(byId("validation-run"), [...new Set(data.validation.map((v) => v.run))]);
       const names = () => choices(byId("validation-channel"), data.validation.filter((v) => v.run === byId("validation-run").value).map((v) => v.channel));
       names();
-      byId("validation-run").addEventListener("change", () => { const was = byId("validation-channel").value; names(); byId("validation-channel").value = was; validation(); });
+      byId("validation-run").addEventListener("change", () => { const was = byId("validation-channel").value; names(); byId("validation-channel").value = was; validation(); follow(byId("validation-run").value); });
       byId("validation-channel").addEventListener("change", validation);
     }
     if (data.forces.length) {
       choices(byId("forces-run"), [...new Set(data.forces.map((f) => f.run))]);
       const names = () => choices(byId("forces-name"), data.forces.filter((f) => f.run === byId("forces-run").value).map((f) => f.name));
       names();
-      byId("forces-run").addEventListener("change", () => { const was = byId("forces-name").value; names(); byId("forces-name").value = was; forces(); });
+      byId("forces-run").addEventListener("change", () => { const was = byId("forces-name").value; names(); byId("forces-name").value = was; forces(); follow(byId("forces-run").value); });
       byId("forces-name").addEventListener("change", forces);
     }
     drawAll();
-    let before = null;
-    addEventListener("beforeprint", () => { before = root.dataset.theme; theme("light"); });
-    addEventListener("afterprint", () => { if (before) theme(before); });
   }
   start();
-  return { data, unpack, color, byId, choices };
+  return { data, unpack, color, byId, choices, cursor, follow, tie: (seeks, shows) => { seek = seeks; show = shows; }, get now() { return now; } };
 })();

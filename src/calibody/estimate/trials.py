@@ -1,0 +1,220 @@
+"""Which mistake in the files the data believe: a fit of a piece of them, without and with each (`mistakes.py`).
+
+After a fit that did not converge, or whose residuals are absurd, every suspected mistake is undone in turn and a piece of the recording that it describes worst is fitted anew: from the initial values, on a coarse mesh,
+`STEPS` iterations at most. The right one makes the residuals collapse to the noise, the others do not: on the same piece, with the same mesh, that comparison needs no statistics. Where several do, the
+simplest is named first (one without a number to be found before one with), and the others beside it: these data cannot tell. Numbers that the model was found to lack (`suspects.py`) take
+part; where one of them explains the data better than any mistake, no mistake is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibody.errors import CalibodyError, NumericalError
+from calibody.estimate.mesh import first_step
+from calibody.estimate.meshes import Meshes, prepared
+from calibody.estimate.mistakes import Suspicion, suspicions
+from calibody.estimate.noise import found_sd
+from calibody.estimate.result import Mistake
+from calibody.estimate.unknowns import Unknown
+from calibody.solve.gauss_newton import Settings, minimise
+
+if TYPE_CHECKING:
+    from calibody.estimate.estimator import Unknowns
+    from calibody.estimate.layout import States
+    from calibody.estimate.problem import Problem
+    from calibody.estimate.result import ChannelFit, Result
+    from calibody.model import Model
+    from calibody.recording.recording import Recording
+    from calibody.solve.gauss_newton import Iteration
+
+NODES, FEWER = 160, 60
+"""Of the piece that is fitted: a mistake shows in a few swings. The second where the motion has to be found from places, node by node, which takes longer than the fit."""
+SMOOTH = 0.1
+"""Rate below which dry friction is viscous, in units of the joint's own rms rate."""
+STEPS = 15
+"""Iterations of a trial: a fit that is right is done after five to ten."""
+TOLERANCE = 0.3
+"""Standard deviations that the last step of a trial may move the parameters by."""
+SHORTEST, LABOURED, PATIENCE = 0.05, 0.3, 3
+"""The shortest step of a trial; a step is laboured that is shorter than the second, or damped, and so many of them end a trial: one that is right goes straight to its end."""
+ABSURD = 3.0
+"""Residuals over noise from which a fit is looked into: those that the verdict is red for."""
+ENOUGH, HALF, MUCH = 3.0, 0.5, 0.05
+"""Residuals collapse where they end below the first, times the noise, and below the second of what they were; or at the third of what they were."""
+ALIKE = 1.1
+"""Ratio of mean squares up to which two explain the data alike."""
+NAMED = 3
+"""Mistakes that are named."""
+
+
+def doubtful(result: Result) -> bool:
+    """Whether the data are so far from what the model makes of them that something is wrong with either."""
+    if result.process_noise or result.slow_forces:
+        return not result.converged
+    return not result.converged or any(_absurd(result, c) for c in result.fit)
+
+
+def _absurd(result: Result, c: ChannelFit) -> bool:
+    if result.noise_given:
+        return c.rms_over_sd > ABSURD
+    return c.unexplained
+
+
+@dataclass(frozen=True)
+class _Tried:
+    ratio: float
+    """Residuals over noise; infinite for a trial that did not converge."""
+    values: Mapping[str, float]
+    """Of the unknowns that belong to the suspicion."""
+
+
+def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, result: Result, coordinates: str = "auto") -> tuple[Mistake, ...]:
+    """The mistakes that explain the data, the most convincing first; empty where none does, or none is suspected."""
+    if not doubtful(result):
+        return ()
+    trials = _Trials(model, _piece(_worst(recordings, result)), unknowns, coordinates)
+    before = trials.fitted(model, trials.piece, unknowns, moved=False).ratio
+    lacking = (trials.fitted(model, trials.piece, {**unknowns, s.path: Unknown(s.value)}) for s in result.lacks[:2] if not s.remedy)
+    outdone = min((tried.ratio for tried in lacking), default=math.inf)
+    found: list[tuple[Suspicion, _Tried]] = []
+    for suspicion in sorted(suspicions(model, trials.piece), key=lambda s: s.complexity):
+        if found and suspicion.complexity > found[0][0].complexity:
+            break  # what needs a number to be found is not looked for where something simpler explains the data
+        tried = trials.without(suspicion)
+        if _collapsed(tried.ratio, before):
+            found.append((suspicion, tried))
+    return tuple(_named(found, before, outdone))
+
+
+def _collapsed(ratio: float, before: float) -> bool:
+    return (ratio < ENOUGH and ratio < HALF * before) or ratio < MUCH * before < math.inf
+
+
+def _named(found: list[tuple[Suspicion, _Tried]], before: float, outdone: float) -> Iterator[Mistake]:
+    best = min((tried.ratio for _, tried in found), default=math.inf)
+    if not best < math.inf or outdone**2 < best**2 / ALIKE:
+        return
+    close = sorted((pair for pair in found if pair[1].ratio ** 2 <= ALIKE * best**2), key=lambda pair: pair[0].complexity)
+    simplest, seen = close[0][0].complexity, set()
+    for suspicion, tried in close:
+        if suspicion.complexity > simplest or (suspicion.kind, suspicion.subjects) in seen or len(seen) == NAMED:
+            continue
+        seen.add((suspicion.kind, suspicion.subjects))
+        yield Mistake(suspicion.kind, suspicion.subjects, suspicion.words(tried.values), before if math.isfinite(before) else None, tried.ratio)
+
+
+# -- trials ------------------------------------------------------------------------------------------------------------------------
+
+
+class _Trials:
+    """Short fits of a piece."""
+
+    def __init__(self, model: Model, piece: Recording, unknowns: Unknowns, coordinates: str) -> None:
+        self.model, self.piece, self.unknowns, self.coordinates = model, [piece], unknowns, coordinates
+        self.begun: tuple[Problem, list[States]] | None = None
+        """The first motion of the piece as it is."""
+
+    def without(self, suspicion: Suspicion) -> _Tried:
+        """With a mistake undone."""
+        try:
+            model, runs = suspicion.change(self.model, self.piece)
+        except CalibodyError:
+            return _Tried(math.inf, {})
+        return self.fitted(model, runs, {**self.unknowns, **suspicion.unknowns}, tuple(suspicion.unknowns), suspicion.moved)
+
+    def fitted(self, model: Model, runs: Sequence[Recording], unknowns: Unknowns, asked: Sequence[str] = (), moved: bool = True) -> _Tried:
+        try:
+            with np.errstate(all="ignore"):
+                worker, base = prepared(model, runs, unknowns, "none", self.coordinates, None)
+                return self._solved(worker, base, asked, moved)
+        except (CalibodyError, NumericalError, FloatingPointError, np.linalg.LinAlgError):
+            return _Tried(math.inf, {})
+
+    def _solved(self, worker: Meshes, base: float, asked: Sequence[str], moved: bool) -> _Tried:
+        theta = np.array([e.initial for e in worker.unknowns])
+        problem, x = self._begun(worker, worker.problem(base, worker.noises), theta, moved)
+        if worker.friction:
+            problem = problem.sharpened(SMOOTH * worker.rms_rates(problem, x, theta))
+        solution = minimise(problem, x, theta, Settings(iterations=STEPS, tolerance=TOLERANCE, shortest=SHORTEST), _Patience())
+        if not solution.converged:
+            return _Tried(math.inf, {})
+        squares = count = 0.0
+        for r, states in enumerate(solution.x):
+            for d, fitted in problem.fitted(r, states, solution.theta):
+                squares += float((((fitted - d.y) * problem.runs[r].weight(d)) ** 2).sum())
+                count += len(d.y)
+        values = {e.name: float(value) for e, value in zip(worker.unknowns, solution.theta, strict=True)}
+        return _Tried(math.sqrt(squares / count), {name: values[name] for name in asked})
+
+    def _begun(self, worker: Meshes, problem: Problem, theta: np.ndarray, moved: bool) -> tuple[Problem, list[States]]:
+        """The first motion: that of the piece as it is, where it is the same (it can take longer than the fit)."""
+        if moved:
+            return worker.begin(problem, theta)
+        if self.begun is None:
+            self.begun = worker.begin(problem, theta)
+        old, x = self.begun
+        runs = [replace(run, active=o.active, typical=o.typical, weights=o.weights) for run, o in zip(problem.runs, old.runs, strict=True)]
+        return replace(problem, runs=tuple(runs)), x
+
+
+class _GivenUp(CalibodyError):
+    """A trial that gets nowhere."""
+
+
+class _Patience:
+    """Ends a trial after a few laboured steps."""
+
+    def __init__(self) -> None:
+        self.left = PATIENCE
+
+    def __call__(self, iteration: Iteration) -> None:
+        self.left -= iteration.length < LABOURED or iteration.damping > 0.0 or iteration.tether > 0.0
+        if not self.left:
+            raise _GivenUp("It gets nowhere.")
+
+
+def _worst(recordings: Sequence[Recording], result: Result) -> Recording:
+    """The run that the fit describes worst."""
+    size = {r.name: 0.0 for r in recordings}
+    for c in result.fit:
+        size[c.run] = max(size[c.run], c.rms_over_sd if math.isfinite(c.rms_over_sd) else math.inf)
+    return max(recordings, key=lambda r: size[r.name])
+
+
+def _piece(run: Recording) -> Recording:
+    """The part of a run in which most happens, of as many nodes as a trial has; known starts left out (they are in the units of a channel), noise stated."""
+    run = replace(run, initial={}, observations=tuple(o if o.sd is not None else replace(o, sd=max(found_sd(o), 1e-300)) for o in run.observations))
+    nodes = NODES if all(o.channel.startswith("joint.") for o in run.observations) else FEWER
+    length = nodes * first_step([run], [_Noise({o.channel: float(o.sd) for o in run.observations})])  # pyright: ignore[reportArgumentType]
+    if run.duration <= 1.5 * length:
+        return run
+    starts = np.arange(run.start, run.end - length, 0.5 * length)
+    start = float(max(starts, key=lambda a: _activity(run, a, a + length)))
+    try:
+        return run.cut(start, start + length)
+    except CalibodyError:  # a channel with too few samples there
+        return run
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """As much of a noise as the choice of a mesh asks for."""
+
+    measured: Mapping[str, float]
+
+
+def _activity(run: Recording, start: float, end: float) -> float:
+    """How much of all scatter of channels and drives lies in a part."""
+    series = [(o.times[o.present], o.values[o.present]) for o in run.observations] + [(d.signal.times, d.signal.values) for d in run.drives]
+    total = 0.0
+    for t, x in series:
+        inside = (t >= start) & (t <= end)
+        if inside.sum() > 1 and np.ptp(x) > 0.0:
+            total += float(np.std(x[inside]) / np.std(x))
+    return total

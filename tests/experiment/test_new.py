@@ -1,0 +1,227 @@
+"""`calibody new`: columns, units, clocks and noise are recognised, the file it writes fits without an edit, and nothing is written over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calibody as cb
+from calibody import cli
+from calibody.experiment import load
+from calibody.experiment.guess import names
+from calibody.experiment.guess.columns import matched
+from calibody.experiment.guess.new import propose
+from calibody.experiment.guess.numbers import clock, noise
+from calibody.recording.tables import Table
+
+ARM = """\
+<mujoco model="arm">
+  <worldbody>
+    <body name="upper"><joint name="shoulder" axis="0 1 0" damping="0.3"/><inertial pos="0 0 -0.2" mass="2" diaginertia="0.03 0.03 0.01"/>
+      <body name="lower" pos="0 0 -0.4"><joint name="elbow" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.15" mass="1" diaginertia="0.01 0.01 0.005"/>
+        <site name="tip" pos="0 0 -0.3"/></body></body>
+  </worldbody>
+</mujoco>
+"""
+JOINTS = ("shoulder", "elbow")
+
+
+def arm(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "arm.xml").write_text(ARM)
+    return folder / "arm.xml"
+
+
+def motion(model: cb.Model, sd: float = 5e-4) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Time, angles with noise and torques of a small arm."""
+    t = np.arange(0.0, 5.005, 0.01)
+    torque = {"shoulder": 5.0 * np.sin(2.1 * t) + 2.0 * np.sin(6.3 * t), "elbow": 0.8 * np.sin(3.7 * t + 1.0) + 0.5 * np.sin(9.1 * t)}
+    made = cb.simulate(model, 5.0, 0.0005, drive={f"joint.{j}.force": (t, x) for j, x in torque.items()})
+    noise = np.random.default_rng(0).normal(size=(2, len(t)))
+    return t, {j: made[f"joint.{j}.angle"][::20] + sd * noise[k] for k, j in enumerate(JOINTS)}, torque
+
+
+STYLES = {
+    "by name": ("time [s]", "{j}_pos", "{j}_torque", 1.0, 1.0, 1.0),
+    "degrees by range, milliseconds": ("timestamp", "q_{j}", "tau_{j}", 1000.0, np.rad2deg(1.0), 1.0),
+    "numbered from 0": ("t", "q[{k}]", "effort[{k}]", 1.0, 1.0, 1.0),
+    "numbered from 1, unit in the name, microseconds": ("t_us", "joint{n}_angle_deg", "joint{n}_torque", 1e6, np.rad2deg(1.0), 1.0),
+    "millinewton metres": ("t", "{j}", "{j} torque", 1.0, 1.0, 1000.0),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_columns_units_and_clocks_are_recognised(tmp_path: Path, style: str) -> None:
+    file = arm(tmp_path)
+    time, q, tau, clock_unit, angle_unit, torque_unit = STYLES[style]
+    t, angles, torques = motion(cb.load(file))
+    columns = {time: t * clock_unit, "temperature": 20.0 + 0.0 * t}
+    for names_, values, unit in ((tau, torques, torque_unit), (q, angles, angle_unit)):
+        columns |= {names_.format(j=j, k=k, n=k + 1): unit * values[j] for k, j in enumerate(JOINTS)}
+    pl.DataFrame(columns).write_csv(tmp_path / "log.csv")
+    found = propose(file, [tmp_path / "log.csv"], tmp_path / "log.toml")
+    (tmp_path / "log.toml").write_text(found.text)
+    experiment = load(tmp_path / "log.toml")
+    assert experiment == found.experiment
+    run = experiment.runs()[0]
+    assert [o.channel for o in run.observations] == ["joint.shoulder.angle", "joint.elbow.angle"]
+    for o in run.observations:
+        np.testing.assert_allclose(o.values, angles[o.channel.split(".")[1]], rtol=1e-9, atol=1e-9)
+        assert o.sd == pytest.approx(5e-4, rel=0.15)
+    for d in run.drives:
+        np.testing.assert_allclose(d.signal.values, torques[d.channel.split(".")[1]], rtol=1e-9)
+        assert d.signal.hold == "zero" and d.sd is None
+    np.testing.assert_allclose(run.observations[0].times, t, atol=1e-9)
+    assert {"joint.shoulder.damping", "joint.elbow.damping", "body.lower.mass"} <= set(experiment.unknowns)
+    assert not any(name.endswith("friction") for name in experiment.unknowns), "there is none in the recording"
+    assert "# not used: temperature" in found.text and all(g.sure in ("sure", "likely", "unsure") for g in found.guesses)
+
+
+def test_the_file_fits_without_an_edit(tmp_path: Path) -> None:
+    """From the shell: new, check, fit; masses and frictions within four standard deviations; dry friction is seen."""
+    file = arm(tmp_path)
+    truth = {"body.lower.mass": 1.3, "joint.shoulder.damping": 0.5, "joint.elbow.damping": 0.05, "joint.elbow.friction": 0.2}
+    t, angles, torques = motion(cb.load(file).replace(truth), 3e-3)
+    pl.DataFrame({"t": t} | {f"q_{j}": x for j, x in angles.items()} | {f"tau_{j}": x for j, x in torques.items()}).write_csv(tmp_path / "log.csv")
+    for command in (["new", file, tmp_path / "log.csv"], ["check", tmp_path / "log.toml"], ["fit", tmp_path / "log.toml", "--quiet"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main([str(word) for word in command])
+        assert caught.value.code == 0, command
+    found = cb.open(tmp_path / "log-fit")
+    for path, value in truth.items():
+        e = found.parameters[path]
+        assert e.sd is not None and abs(e.value - value) < 4.0 * e.sd, path
+
+
+def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = arm(tmp_path)
+    t, angles, torques = motion(cb.load(file))
+    pl.DataFrame({"t": t} | {f"q_{j}": x for j, x in angles.items()} | {f"tau_{j}": x for j, x in torques.items()}).write_csv(tmp_path / "log.csv")
+    (tmp_path / "log.toml").write_text("# mine")
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            cli.main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return int(caught.value.code or 0), out, err
+
+    code, _, err = run("new", file, tmp_path / "log.csv")
+    assert code == 2 and "exists; give another name to --out, or --force" in err and (tmp_path / "log.toml").read_text() == "# mine"
+    code, _, err = run("new", file, tmp_path / "log.csv", "--out", file, "--force")
+    assert code == 2 and "was given and would be written over" in err and file.read_text() == ARM
+    code, out, _ = run("new", file, tmp_path / "log.csv", "--force", "--payload", "tip", "--json")
+    assert code == 0 and "body.payload.mass" in json.loads(out)["unknowns"] and "# mine" not in (tmp_path / "log.toml").read_text()
+    code, _, err = run("new", file, tmp_path / "log.csv", "--force", "--payload", "tipp")
+    assert code == 2 and 'did you mean "tip"?' in err
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n2,3\n3,4\n4,5\n5,6\n")
+    code, _, err = run("new", file, tmp_path / "other.csv")
+    assert code == 2 and 'has no column that looks like a position of a joint (it has "a", "b")' in err
+
+
+@pytest.mark.parametrize(
+    ("column", "quantity"),
+    [
+        ("actual_q_0", "position"),
+        ("target_q_0", "unused"),
+        ("thetaDot", "rate"),
+        ("dq_3", "rate"),
+        ("qdd1", "unused"),
+        ("tau_J_0", "torque"),
+        ("tau_ext_hat_filtered_0", "unused"),
+        ("target_moment_2", "command"),
+        ("motor_voltage", "control"),
+        ("u", "control"),
+        ("θ", "position"),
+        ("comment", None),
+    ],
+)
+def test_what_names_say(column: str, quantity: str | None) -> None:
+    assert names.quantity(names.words(column)) == quantity
+
+
+def test_joints_are_found_by_their_own_words(tmp_path: Path) -> None:
+    """Words that all joints share do not tell them apart, and numbers alone do not name one."""
+    assert names.own_words(["panda_joint1", "panda_joint2"]) == {"panda_joint1": ["1"], "panda_joint2": ["2"]}
+    model = cb.load(arm(tmp_path))
+    columns = ("t", "left_elbow_position", "shoulder", "tip_x", "tip_y", "q1", "elbow_vel", "shoulder_des")
+    found = matched(model, Table("x", {name: np.arange(5.0) for name in columns}), "t")
+    assert {m.column: m.channel for m in found.matches} == {
+        "left_elbow_position": "joint.elbow.angle",
+        "shoulder": "joint.shoulder.angle",
+        "tip_x": "site.tip.position.x",
+        "tip_y": "site.tip.position.y",
+        "elbow_vel": "joint.elbow.rate",
+    }
+    assert "1 such column, and the model has 2 of kind hinge or slide" in found.unused["q1"] and "shoulder_des" in found.unused
+
+
+@pytest.mark.parametrize(("step", "unit"), [(0.002, "s"), (0.1, "s"), (8.0, "ms"), (1000.0, "us"), (4e6, "ns")])
+def test_clocks(step: float, unit: str) -> None:
+    name, found, _ = clock(Table("x", {"q": np.sin(np.arange(9.0)), "stamp": 1e3 + step * np.arange(9.0)}))
+    assert (name, found) == ("stamp", unit)
+
+
+def test_noise_and_counts() -> None:
+    t = np.arange(0.0, 4.0, 0.002)
+    clean = np.sin(3.0 * t)
+    assert noise(t, clean) == (None, None)
+    sd, step = noise(t, clean + 1e-3 * np.random.default_rng(0).normal(size=len(t)))
+    assert sd == pytest.approx(1e-3, rel=0.1) and step is None
+    sd, step = noise(t, np.round(clean / 0.01) * 0.01)
+    assert sd is None and step == pytest.approx(0.01)
+
+
+# -- inspect and validate ----------------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_lists_names_that_can_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = arm(tmp_path)
+    for arguments in (["inspect", str(file)], ["inspect", str(file), "--all"], ["inspect", str(file), "--json"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(arguments)
+        assert not caught.value.code
+    out = capsys.readouterr().out
+    document = json.loads(out[out.index("\n{") :])
+    model = cb.load(file)
+    assert {p: v["value"] for p, v in document["parameters"].items()} == {p: x.value for p, x in model.parameters.items()}
+    assert [b["name"] for b in document["bodies"]] == ["upper", "lower"] and document["sites"] == [
+        {"name": "tip", "body": "lower", "position": [0.0, 0.0, -0.3]}
+    ]
+    assert "joint.elbow.angle" in document["channels"]
+    table = out[: out.index("\n{")]
+    for word in ("body.lower.com.x|y|z", "joint.elbow.damping", "N m s/rad", "site.tip.position.x|y|z", "joint.shoulder.angle|rate|force"):
+        assert word in table, word
+
+
+def test_validate_predicts_recordings_that_were_not_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from experiment.swing import MODEL, write
+
+    file = write(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["fit", str(file), "--quiet", "--no-validate"])
+    (tmp_path / "true.xml").write_text(MODEL)
+    real = cb.load(tmp_path / "true.xml").replace({"body.arm.mass": 0.4, "joint.hinge.damping": 0.02})
+    t = np.arange(0.0, 3.005, 0.01)
+    u = 0.9 * np.sin(3.0 * t) + 0.3 * np.sin(11.0 * t)
+    seen = cb.simulate(real, 3.0, 0.002, {"joint.hinge.angle": 0.4}, {"actuator.motor": (t, u)})["joint.hinge.angle"][::5]
+    pl.DataFrame({"t": t, "theta": seen + 0.004 * np.random.default_rng(8).normal(size=len(t)), "u": u}).write_csv(tmp_path / "other.csv")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["validate", str(tmp_path / "swing-fit"), str(tmp_path / "other.csv"), "--json"])
+    found = json.loads(capsys.readouterr().out)["other"]
+    assert not caught.value.code and not found["fitted"] and found["channels"]["joint.hinge.angle"]["rms_over_sd"] < 2.5
+    assert found["channels"]["joint.hinge.angle"]["explained"] > 0.99
+    with pytest.raises(SystemExit):
+        cli.main(["validate", str(tmp_path / "swing-fit"), str(tmp_path / "swing.csv")])
+    out = capsys.readouterr().out
+    assert "swing: 3 s predicted from its beginning" in out and "was part of the fit" in out
+    saved = cb.open(tmp_path / "swing-fit")
+    assert list(saved.document["held_out"]) == ["other", "swing"]
+    page = (tmp_path / "swing-fit" / "report.html").read_text()
+    assert "Recordings that were not fitted" in page and "swing (was fitted)" in page
+    again = saved.predict(cb.read(tmp_path / "other.csv", observe={"joint.hinge.angle": "theta"}, drive={"actuator.motor": "u"}))
+    assert again.rms["joint.hinge.angle"] == pytest.approx(found["channels"]["joint.hinge.angle"]["rms"], rel=1e-6)

@@ -1,0 +1,98 @@
+"""Mistakes in files: none is called calibrated, and the headline names what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment.swing import write as write_swing
+from experiment.wrong_inputs import CASES, MODELS, write
+
+import calibody as cb
+from calibody import cli, experiment
+from calibody.estimate.mistakes import scaled, suspicions
+from calibody.report.verdict import BAD, verdict
+
+ENOUGH = 16
+"""Mistakes of twenty that the headline has to name."""
+
+
+@pytest.fixture(scope="module")
+def swing(tmp_path_factory: pytest.TempPathFactory) -> experiment.Experiment:
+    return experiment.load(write_swing(tmp_path_factory.mktemp("swing")))
+
+
+def test_a_drive_in_the_wrong_unit_is_named(swing: experiment.Experiment, tmp_path: Path) -> None:
+    (run,) = swing.runs()
+    (drive,) = run.drives
+    weak = dataclasses.replace(run, drives=(dataclasses.replace(drive, signal=dataclasses.replace(drive.signal, values=1e-3 * drive.signal.values)),))
+    result = cb.fit(swing.model(), weak, swing.estimate(), h=0.02)
+    first = result.mistakes[0]
+    assert (first.kind, first.subjects) == ("factor", ("actuator.motor",)) and first.after < 2.0 < 20.0 < (first.before or 0.0)
+    assert "wrong? The drive actuator.motor looks 1000 times too small: unit?" in str(result)
+    result.report(tmp_path / "fit")
+    found = cb.open(tmp_path / "fit")
+    assert found.mistakes == result.mistakes
+    said = verdict(found)
+    assert said.level == BAD and said.headline.startswith("Not calibrated: the model does not describe these data (residuals ")
+    assert "times the noise). The drive actuator.motor looks 1000 times too small: unit? Give it scale = 1000" in said.headline
+    item = next(i for i in said.items if i.question == "Is something wrong in the files?")
+    assert item.sentence.startswith("Probably.") and "times the noise" in item.sentence
+
+
+def test_nothing_is_suspected_where_the_data_are_described(swing: experiment.Experiment) -> None:
+    result = cb.fit(swing.model(), swing.runs(), swing.estimate(), h=0.02)
+    assert result.mistakes == () and "wrong?" not in str(result)
+
+
+def test_what_is_undone(swing: experiment.Experiment) -> None:
+    """Every suspicion gives recordings that can be fitted, and undoes what it says."""
+    model, runs = swing.model(), swing.runs()
+    (run,) = runs
+    found = suspicions(model, runs)
+    assert {s.kind for s in found} == {"factor", "sign", "gravity", "shift", "offset", "length", "gain"}  # no clock: 10 ms are neither 10 us nor 10 s
+    for s in found:
+        other, (changed,) = s.change(model, runs)
+        assert s.words(dict.fromkeys(s.unknowns, 0.5)).endswith(".")
+        assert other is not model or changed is not run or s.unknowns
+    degrees = next(s for s in found if s.kind == "factor" and s.subjects == ("joint.hinge.angle",) and "degrees" in s.words({}))
+    np.testing.assert_allclose(degrees.change(model, runs)[1][0]["joint.hinge.angle"].values, np.radians(run["joint.hinge.angle"].values))
+    late = next(s for s in found if s.kind == "shift" and "The drives come 30 ms (3 samples) late" in s.words({}))
+    moved = late.change(model, runs)[1][0].drives[0].signal
+    np.testing.assert_allclose(np.interp(1.0, moved.times, moved.values), np.interp(1.03, run.drives[0].signal.times, run.drives[0].signal.values))
+
+
+def test_a_unit_undone_has_the_noise_that_it_scatters_by(swing: experiment.Experiment) -> None:
+    """A stated sd may have been in either unit: with a factor of 1000 on it, anything would fit."""
+    (run,) = swing.runs()
+    o = run["joint.hinge.angle"]
+    assert scaled(o, 1000.0).sd == pytest.approx(4.0, rel=0.1) and scaled(o, 1e-3).sd == pytest.approx(4e-6, rel=0.1)
+    assert scaled(dataclasses.replace(o, sd=40.0), 1000.0).sd == pytest.approx(4.0, rel=0.1) and scaled(o, -1.0).sd == o.sd
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", MODELS)
+def test_without_a_mistake_it_is_calibrated(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, kind)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["fit", str(file), "--out", str(tmp_path / "fit"), "--quiet"])
+    capsys.readouterr()
+    assert ended.value.code == 0 and verdict(cb.open(tmp_path / "fit")).headline.startswith("Calibrated: ")
+
+
+@pytest.mark.slow
+def test_twenty_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """None is calibrated, each ends with exit code 1 or 2, and the sentence on stderr names the right suspect in at least sixteen."""
+    named = []
+    for case in CASES:
+        file = write(tmp_path / case.name, case.kind, case)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["fit", str(file), "--quiet", "--no-validate"])
+        said = capsys.readouterr().err
+        assert ended.value.code in (1, 2), case.name
+        assert "error: Calibrated" not in said and said.startswith("error: "), case.name
+        if any(words in said for words in case.named):
+            named.append(case.name)
+    assert len(CASES) == 20 and len(named) >= ENOUGH, sorted({case.name for case in CASES} - set(named))
