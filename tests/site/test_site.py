@@ -69,8 +69,9 @@ def test_the_search_finds(browser: Browser, address: str, word: str, page: str) 
     browser.run("document.querySelector('[data-md-toggle=search]').click(); document.querySelector('[data-md-component=search-query]').focus()")
     browser.call("Input.insertText", text=word)
     browser.until("document.querySelectorAll('.md-search-result__item').length > 2")
-    found = browser.run("Array.from(document.querySelectorAll('.md-search-result__item a'), (a) => a.pathname)")
-    assert any(path.endswith(f"/{page}") for path in found), found
+    found = browser.run("Array.from(document.querySelectorAll('.md-search-result__item'), (item) => item.querySelector('a').pathname)")
+    assert f"/{page}" in found, found
+    assert found[0] != "/reference/", "pages that explain come before signatures"
     assert not browser.problems
 
 
