@@ -213,15 +213,15 @@ class Projected(Refined):
         """That of the small problem, whose states and multipliers are carried back when they are asked for."""
         F, C = np.column_stack([lin.Ft, lin.F]), np.column_stack([lin.Ct, lin.C])
         moving = np.flatnonzero(C[self.loops].any(axis=0))
+        asked = np.zeros((self.n, len(moving)))
         if len(moving):
-            states = np.zeros((self.n, len(moving)))
-            states[self.q] = self._asked(C[self.loops][:, moving])
-            F[:, moving] -= self.Fx @ states
-            C[:, moving] -= self.C @ states
+            asked[self.q] = self._asked(C[self.loops][:, moving])
+            F[:, moving] -= self.Fx @ asked
+            C[:, moving] -= self.C @ asked
         C = np.concatenate([_down(self.balances.Z, C[self.b]), C[self.more]])
         small = replace(self.problem, F=F[:, -1], Ft=F[:, :-1], C=C[:, -1], Ct=C[:, :-1])
         following, information, gradient = self.small.eliminate(small, refined)
-        return Expanded(self, lin, following), information, gradient
+        return Expanded(self, lin, following, moving, asked), information, gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +231,10 @@ class Expanded(AbstractFollowing):
     factor: Projected
     lin: Linearisation | Chain
     small: AbstractFollowing
+    moving: np.ndarray
+    """Parameters, and one past the last for the residual, that constraints depend on, ..."""
+    asked: np.ndarray
+    """... and the states that these then ask for."""
 
     @property
     def response(self) -> np.ndarray:
@@ -238,15 +242,18 @@ class Expanded(AbstractFollowing):
 
     @cached_property
     def _response(self) -> np.ndarray:
-        return self._expanded(np.concatenate([self.lin.Fx.T @ self.lin.Ft, self.lin.Ct]), self.small.response)
+        right = np.concatenate([self.lin.Fx.T @ self.lin.Ft, self.lin.Ct])
+        return self._expanded(right, self.small.response, np.eye(right.shape[1] + 1, right.shape[1]))
 
     def step(self, d: np.ndarray) -> np.ndarray:
         right = np.concatenate([self.lin.Fx.T @ (self.lin.F + self.lin.Ft @ d), self.lin.C + self.lin.Ct @ d])
-        return self._expanded(right[:, None], self.small.step(d)[:, None])[:, 0]
+        return self._expanded(right[:, None], self.small.step(d)[:, None], np.append(d, 1.0)[:, None])[:, 0]
 
-    def _expanded(self, right: np.ndarray, small: np.ndarray) -> np.ndarray:
-        right = -right
-        return self.factor.expanded(right, small, self.factor._started(right))
+    def _expanded(self, right: np.ndarray, small: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """`parts`: of every parameter, and of the residual, in the right-hand sides."""
+        right, started = -right, np.zeros_like(right)
+        started[: self.factor.n] = -self.asked @ parts[self.moving]
+        return self.factor.expanded(right, small, started)
 
 
 def _down(Z: np.ndarray, b: np.ndarray) -> np.ndarray:
