@@ -54,3 +54,15 @@ def test_gentle(shared: Path, name: str) -> None:
 @pytest.mark.slow
 def test_gentle_double_from_every_guess(shared: Path) -> None:
     check(shared, "gentle_double", GUESSES, 0.02, GENTLE)
+
+
+def test_a_given_mesh_has_friction_as_sharp_as_one_that_was_reached(shared: Path) -> None:
+    """Friction that stays viscous below 2 % of the rms rate moves damping and friction by 1.6 standard deviations here, whatever the step."""
+    model, recording, truth = problem(shared, "gentle_single")
+    reached = cb.fit(model, recording, {path: cb.Unknown(1.2 * value) for path, value in truth.items()})
+    for h in (reached.mesh.h, 4.0 * reached.mesh.h):
+        given = cb.fit(model, recording, {path: cb.Unknown(1.2 * value) for path, value in truth.items()}, h=h)
+        for path in truth:
+            e, other = given.parameters[path], reached.parameters[path]
+            assert e.sd and e.discretisation_error is not None and other.discretisation_error is not None
+            assert abs(e.value - other.value) <= 0.2 * e.sd + 1.5 * (e.discretisation_error + other.discretisation_error), (h, path)

@@ -54,6 +54,8 @@ FRICTION_STAGES = (1.0, 0.1, 0.02)
 """Rates below which dry friction is viscous, in units of the joint's own rms rate: the last at once, or one after the other where that fails."""
 SHARPER = 0.5
 """On finer meshes that rate is smaller by this and shrinks with h: a joint that sticks creeps by it. Where a joint turns round it is larger (`Meshes.turning`)."""
+FINER = 0.75
+"""Part of the coarsest mesh's step from which on a mesh is a finer one."""
 SOON = 25
 """Most steps on the coarsest mesh of an attempt without unmodelled forces."""
 SHARPENING = 20
@@ -140,9 +142,10 @@ def prepared(
     period = min(r.period for r in recordings)
     forces = noise.process_noise(model, process_noise, period)
     found_noise, given, hypers = noise.noises(recordings, forces)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering)
+    base = first_step(recordings, found_noise)
+    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
-    return worker, first_step(recordings, found_noise) if h is None else h
+    return worker, base if h is None else h
 
 
 def _softened(widths: Sequence[str]) -> str:
@@ -162,9 +165,10 @@ def refit(
     given: bool,
     h: float,
     hold: float = 0.0,
+    coarsest: float = 0.0,
 ) -> Result:
     """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
-    worker = Meshes(structure, [recording], unknowns, noises, given, hold=hold)
+    worker = Meshes(structure, [recording], unknowns, noises, given, hold=hold, coarsest=coarsest)
     level = worker.solve(h, theta, None)
     return worker.result([level], 0.0)
 
@@ -248,9 +252,9 @@ class Meshes:
     def __init__(
         self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
         hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None, patient: bool = True,
-        remembering: Mapping[str, float | None] | None = None, hold: float = 0.0,
+        remembering: Mapping[str, float | None] | None = None, hold: float = 0.0, coarsest: float = 0.0,
     ) -> None:  # fmt: skip
-        """Without `patience` an attempt: it is given up where the data are not explained, or not soon."""
+        """Without `patience` an attempt: it is given up where the data are not explained, or not soon. `coarsest`: the step [s] that a first mesh has or would have, if it is not the one to begin with."""
         self.structure, self.recordings, self.unknowns, self.report = structure, recordings, list(unknowns), report
         self.noises, self.given, self.hypers, self.robust, self.remembering = noises, given, hypers, robust, remembering or {}
         self.patient, self.tell, self.step = patient, Teller(unknowns, report), 0.0
@@ -262,7 +266,7 @@ class Meshes:
         """Joints of which unmodelled forces were looked for and not found."""
         self.friction = sorted(rubbing(structure.model, unknowns) - soft(structure.model, unknowns))
         """Joints, and transmissions by their path, whose dry friction is sharp."""
-        self.coarsest, self.blunt, self.hold = 0.0, False, hold
+        self.coarsest, self.blunt, self.hold = coarsest, False, hold
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
 
@@ -270,7 +274,8 @@ class Meshes:
 
     def calm(self) -> Meshes:
         """An attempt as if the model were exact."""
-        calm = Meshes(self.structure, self.recordings, self.unknowns, [n.calm() for n in self.noises], self.given, (), self.robust, self.report, patient=False)
+        noises = [n.calm() for n in self.noises]
+        calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False, coarsest=self.coarsest)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
         calm.checkpoint, calm.stage = self.checkpoint, f"{self.stage} without forces"
         return calm
@@ -329,28 +334,7 @@ class Meshes:
         if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
-        sharp = FRICTION_STAGES[-1] * rates if self.friction else rates
-        sharper = self.friction and coarse is not None and not self.blunt
-        if sharper:
-            sharp = SHARPER * sharp * h / self.coarsest
-        elif self.friction and coarse is not None:
-            sharp = self._kept(coarse)
-        tolerance = 0.03 if rough else TOLERANCE
-        problem = self.turning(problem, x, theta).sharpened(sharp)
-        staged = self.friction and coarse is None
-        settings = Settings(
-            iterations=SHARPENING if sharper else SOON if not self.patient else 40 if staged else 60, tolerance=tolerance, repeats=1 if sharper else 4
-        )
-        solution = minimise(problem, x, theta, settings, self._note)
-        if sharper and coarse is not None and not solution.converged:  # friction as on the coarser mesh
-            self.blunt = True
-            problem = problem.sharpened(self._kept(coarse), 2.0)
-            solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=tolerance), self._note)
-        if staged and self.patient and not solution.converged:  # once more from the start, friction smooth at first
-            for stage in FRICTION_STAGES[:-1]:
-                smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
-                x, theta = smooth.x, smooth.theta
-            solution = minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
+        problem, solution = self._rubbed(self.turning(problem, x, theta), x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
         if self.hypers:
@@ -358,6 +342,37 @@ class Meshes:
         elif rough:
             solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
         return Level(problem, solution, self.given)
+
+    def _rubbed(
+        self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, coarse: Level | None, tolerance: float
+    ) -> tuple[Problem, Solution]:
+        """Gauss-Newton with dry friction as sharp as this mesh resolves (`SHARPER`). The first mesh is solved with `FRICTION_STAGES` before that; where sharper friction does not converge, it stays as it was."""
+        h, blunt = problem.runs[0].h, FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)
+        if not self.friction:
+            blunt = rates
+        solution = self._first(problem.sharpened(blunt), x, theta, rates, tolerance) if coarse is None else None
+        if not self.friction or self.blunt or h > FINER * self.coarsest or (solution is not None and not solution.converged):
+            kept = problem.sharpened(blunt)
+            return kept, solution or minimise(kept, x, theta, Settings(tolerance=tolerance), self._note)
+        if solution is not None:
+            x, theta = solution.x, solution.theta
+        sharp = problem.sharpened(SHARPER * FRICTION_STAGES[-1] * h / self.coarsest * rates)
+        found = minimise(sharp, x, theta, Settings(iterations=SHARPENING, tolerance=tolerance, repeats=1), self._note)
+        if found.converged:
+            return sharp, found
+        self.blunt, kept = True, problem.sharpened(blunt, 1.0 if coarse is None else 2.0)
+        return kept, solution or minimise(kept, found.x, found.theta, Settings(tolerance=tolerance), self._note)
+
+    def _first(self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, tolerance: float) -> Solution:
+        """On the first mesh; if dry friction does not converge, once more from the start, smooth at first."""
+        settings = Settings(iterations=SOON if not self.patient else 40 if self.friction else 60, tolerance=tolerance)
+        solution = minimise(problem, x, theta, settings, self._note)
+        if solution.converged or not (self.friction and self.patient):
+            return solution
+        for stage in FRICTION_STAGES[:-1]:
+            smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
+            x, theta = smooth.x, smooth.theta
+        return minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
 
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         """On a mesh of about h."""
@@ -522,7 +537,7 @@ class Meshes:
         error = self._by_halving(levels[-1]) if halved and solution.converged else _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
-        again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold)
+        again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold, self.coarsest)
         comparison = compared(problem, solution, found) if levels[-1].likely is not None and self.hypers and solution.converged else None
         self.notes += [
             *self._larger(problem),
@@ -556,7 +571,10 @@ class Meshes:
         if 2 * _entries(level) > LARGEST or not len(theta):
             return None
         problem, x = self._finer(level, self.problem(0.5 * old.runs[0].h, [run.noise for run in old.runs]), theta)
-        problem = replace(problem, runs=tuple(replace(run, deltas=o.deltas, smooth=o.smooth) for run, o in zip(problem.runs, old.runs, strict=True)))
+        # and with friction as sharp as a fit would have it there
+        sharper = 1.0 if self.blunt or not self.friction else 0.5 if old.runs[0].h <= FINER * self.coarsest else 0.5 * SHARPER
+        runs = [replace(run, deltas=None if o.deltas is None else sharper * o.deltas, smooth=o.smooth) for run, o in zip(problem.runs, old.runs, strict=True)]
+        problem = replace(problem, runs=tuple(runs))
         if old.runs[0].turning is not None:
             problem = self.turning(problem, x, theta)
         try:
@@ -646,10 +664,12 @@ def _apart(comparison: Comparison | None) -> list[str]:
     ]
 
 
-def _again(structure: Structure, forces: noise.Forces, h: float, hold: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
+def _again(
+    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray
+) -> Result:
     """Another recording with the same structure, process noise and mesh."""
     found, given, _ = noise.noises([recording], forces)
-    return refit(structure, recording, unknowns, theta, found, given, h, hold)
+    return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest)
 
 
 def _second_order(thetas: Sequence[np.ndarray]) -> bool:
