@@ -155,8 +155,8 @@ def arms_unknown(count: int, biases: bool = False) -> Unknowns:
     return out
 
 
-def swing(shared: Path, name: str, sd: float = 1e-4) -> cb.Recording:
-    """Every fifth sample (200 Hz); the file has absolute angles, zero upright."""
+def swing(shared: Path, name: str, sd: float | None = None) -> cb.Recording:
+    """Every fifth sample (200 Hz); the file has absolute angles, zero upright, and nobody says how noisy they are."""
     t, *angles = np.loadtxt(shared / f"data/multiarm_pendulum/{name}.csv", delimiter=",", skiprows=1)[::5].T
     relative = [angles[0], *(b - a for a, b in itertools.pairwise(angles))]
     return cb.Recording(name, tuple(cb.Observation(f"joint.{NAMES[k]}.angle", t, y, sd) for k, y in enumerate(relative)))

@@ -11,6 +11,7 @@ import pytest
 from race_problems import problem as race
 
 import calibody as cb
+from calibody.estimate.coupling import belief, belief_by
 from calibody.estimate.equation_error import EquationError, FirstMotion
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.marginal import Hyper, dependent
@@ -18,7 +19,7 @@ from calibody.estimate.meshes import Meshes
 from calibody.estimate.noise import noises, process_noise
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import theta_of
-from calibody.estimate.run import Run
+from calibody.estimate.run import Noise, Run
 from calibody.estimate.unknowns import entries
 from calibody.mechanics.structure import Structure
 from calibody.solve.condensed import Factor
@@ -52,16 +53,19 @@ SLOW = Hyper(True, "hinge", slow=True)
 
 
 def begun(
-    model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str, memory: dict[str, float] | None = None, hold: float = 0.0
+    model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str, hypers: list[Hyper] | None = None, hold: float = 0.0
 ) -> tuple[Problem, list, np.ndarray]:
-    """A problem with process noise of 0.03 on every joint and its first motion."""
+    """A problem with process noise of 0.03 on every joint and its first motion, with what the noise sizes are about."""
+    memory = {h.name: 0.03 for h in hypers or [] if h.memory and h.process}
+    coupled = {(h.name, h.beside): 0.4 * (-1.0) ** k for k, h in enumerate(hypers or []) if h.beside}
     structure = Structure.build(model, coordinates)
     wanted = entries(model, {k: cb.Unknown(v) for k, v in unknowns.items()}, [run.name])
     found, given, _ = noises([run], process_noise(model, 0.03, run.period))
     worker = Meshes(structure, [run], wanted, found, given)
     theta = theta_of(wanted, {})
     problem, x = worker.begin(
-        Problem.of([Run.of(structure, run, h, replace(found[0], slow=dict.fromkeys(memory or {}, 5e-6), memory=memory or {}), hold)], wanted), theta
+        Problem.of([Run.of(structure, run, h, replace(found[0], slow=dict.fromkeys(memory, 5e-6), memory=memory, coupled=coupled), hold)], wanted),
+        theta,
     )
     return problem.smoothed(0.1 * worker.rms_rates(problem, x, theta)), x, theta
 
@@ -76,7 +80,23 @@ def four_bar() -> tuple[cb.Model, cb.Recording]:
     return model, cb.Recording("window", (cb.Observation("joint.ground0.angle", motion.time[::2], y),))
 
 
+def chain(links: int = 3, seed: int = 0, duration: float = 0.6) -> tuple[cb.Model, cb.Recording]:
+    """Links under white forces that go together."""
+    bodies = [cb.Body(f"b{k}", f"b{k - 1}" if k else "world", 0.4, (0, 0, -0.1), (0.004,) * 3, (0, 0, -0.2 if k else 0)) for k in range(links)]
+    model = cb.Model("chain", bodies=bodies, joints=[cb.Joint(f"j{k}", f"b{k}", axis=(0, 1, 0), damping=0.01) for k in range(links)])
+    rng, times = np.random.default_rng(seed), np.arange(0.0, duration + 0.1, 0.01)
+    common, own = rng.normal(size=len(times)), rng.normal(size=(links, len(times)))
+    pushed = {f"joint.j{k}.force": cb.Signal(times, 0.02 * (common + 0.5 * own[k])) for k in range(links)}
+    motion = cb.simulate(model, duration, 0.005, {"joint.j0.angle": 1.0, "joint.j1.angle": 0.5}, pushed)
+    channels = [f"joint.j{k}.angle" for k in range(links)]
+    observed = tuple(cb.Observation(c, motion.time[::2], motion[c][::2] + 1e-3 * rng.normal(size=len(motion.time[::2]))) for c in channels)
+    return model, cb.Recording("chain", observed)
+
+
+JOINED = [Hyper(True, f"j{k}") for k in range(3)] + [Hyper(True, f"j{a}", beside=f"j{b}", unit=0.7) for a, b in ((0, 1), (0, 2), (1, 2))]
 CASES = {
+    "forces that go together": (chain, {"body.b1.mass": 0.45, "body.b2.inertia.yy": 0.005}, JOINED, "tree"),
+    "the same in free ": (lambda: chain(2, duration=0.4), {"body.b1.mass": 0.45}, [JOINED[0], JOINED[1], JOINED[3]], "free"),
     "tree": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), PENDULUM, [FORCE, ANGLE], "tree"),
     "forces with a memory that last two steps": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), FRICTIONS, [FORCE, ANGLE, MEMORY, SLOW], "tree"),
     "the same in free": (lambda: (pendulum(), shaken(duration=0.6)), {"body.arm.mass": 0.4}, [FORCE, ANGLE, MEMORY, SLOW], "free"),
@@ -89,10 +109,9 @@ CASES = {
 def test_gradient_and_hessian_of_the_likelihood(case: str) -> None:
     """The gradient against differences of L, by parameters and noise sizes; the rows of the noise sizes in the Hessian against differences of the cost's part of the gradient."""
     make, unknowns, hypers, coordinates = CASES[case]
-    memory = {h.name: 0.03 for h in hypers if h.memory}
-    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates, memory, 0.02 if memory else 0.0)
+    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates, hypers, 0.02 if any(h.memory and h.process for h in hypers) else 0.0)
     function = Likelihood(problem, hypers)
-    here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1, 0.1, 0.3])[: len(hypers)], most=60)
+    here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1, 0.1, 0.3, 0.2, -0.2])[: len(hypers)], most=60)
     assert np.isfinite(here.value)
     found = function.derivatives(here)
     steps = np.concatenate([0.02 * np.abs(theta), np.full(len(hypers), 0.02)])
@@ -279,3 +298,59 @@ def test_a_fit_without_forces_agrees_where_they_are_noise() -> None:
         assert (value - result.parameters[name].value) / np.hypot(other.sds[name] or 0.0, result.parameters[name].sd or 0.0) == pytest.approx(other.apart[name])
     plain = cb.fit(pendulum(), shaken(0, 4.0), {"body.arm.inertia.yy": 0.005}, h=0.01)
     assert plain.without_forces is None
+
+
+def stand(seed: int) -> tuple[cb.Model, cb.Recording, dict[str, float]]:
+    """A double pendulum, driven at its first joint, whose stand shakes: its joints' unmodelled forces have a correlation of -0.86."""
+    model, _ = chain(2, duration=0.1)
+    rng, times = np.random.default_rng(seed), np.arange(0.0, 2.1, 0.01)
+    drive, common, own = 0.6 * np.sin(3 * times) + 0.4 * np.sin(7.3 * times), rng.normal(size=len(times)), rng.normal(size=(2, len(times)))
+    pushed = {
+        "joint.j0.force": cb.Signal(times, drive + 0.1 * common + 0.04 * own[0]),
+        "joint.j1.force": cb.Signal(times, -0.05 * common + 0.02 * own[1]),
+    }
+    motion = cb.simulate(model, 2.0, 0.0025, {"joint.j0.angle": 1.0, "joint.j1.angle": 0.5}, pushed)
+    observed = [cb.Observation(c, motion.time[::4], motion[c][::4] + 1e-3 * rng.normal(size=201), 1e-3) for c in ("joint.j0.angle", "joint.j1.angle")]
+    run = cb.Recording("stand", observed, [cb.Drive("joint.j0.force", cb.Signal(times, drive))])
+    return model, run, {"body.b0.inertia.yy": 0.004, "body.b1.inertia.yy": 0.004, "joint.j1.damping": 0.01}
+
+
+def test_forces_of_two_joints_that_go_together() -> None:
+    """What pushes at both joints is found to be mostly one force, which leaves more to be known than two."""
+    model, run, truth = stand(4)
+    unknown = {name: cb.Unknown(1.5 * value) for name, value in truth.items()}
+    result = cb.fit(model, run, unknown, process_noise="auto", h=0.005)
+    assert result.converged and any("go together" in note for note in result.notes)
+    (both,) = result.forces_together
+    assert both.joints == ("j0", "j1") and both.correlation == pytest.approx(-0.86, abs=0.12)
+    assert result.process_noise == pytest.approx({"j0": 0.108, "j1": 0.054}, rel=0.3)
+    apart = cb.fit(model, run, unknown, process_noise={"j0": 0.108, "j1": 0.054}, h=0.005)  # stated forces have nothing in common
+    assert not apart.forces_together
+    for name, value in truth.items():
+        e, alone = result.parameters[name], apart.parameters[name]
+        assert e.sd is not None and alone.sd is not None and e.sd < 0.8 * alone.sd and abs(e.value - value) < 3.0 * e.sd + 0.02 * value, name
+
+
+@pytest.mark.slow
+def test_forces_that_go_together_are_covered() -> None:
+    z = []
+    for seed in range(30, 50):
+        model, run, truth = stand(seed)
+        result = cb.fit(model, run, {name: cb.Unknown(value) for name, value in truth.items()}, process_noise="auto", h=0.0025)
+        z += [abs(e.value - truth[name]) / (e.sd or np.nan) for name, e in result.parameters.items()]
+    assert np.mean(np.array(z) < 1.96) >= 0.85
+
+
+def test_what_is_believed_of_forces_that_go_together() -> None:
+    """Its derivatives against differences; nothing where each joint has a force of its own."""
+    noise = Noise({}, frozenset(), {"a": 2.0, "b": 0.01, "c": 0.3}, coupled={("a", "b"): 0.7, ("a", "c"): -1.0, ("b", "c"): 0.4})
+    hypers = [Hyper(True, name) for name in "abc"] + [Hyper(True, a, beside=b, unit=unit) for a, b, unit in (("a", "b", 0.3), ("a", "c", 2.0), ("b", "c", 1.0))]
+    by = [(belief(h.changed(noise, 1e-5)) - belief(h.changed(noise, -1e-5))) / 2e-5 for h in hypers]
+    np.testing.assert_allclose(belief_by(noise, hypers), by, rtol=1e-6, atol=1e-8)
+    assert belief(replace(noise, coupled=dict.fromkeys(noise.coupled, 0.0))) == 0.0 < belief(noise)
+
+
+def test_noise_that_was_overstated_is_said() -> None:
+    result = cb.fit(pendulum(), shaken(duration=4.0, sd=6e-3), {"body.arm.inertia.yy": cb.Unknown(0.004)}, process_noise="auto", h=0.01)
+    (note,) = (note for note in result.notes if "by these data it is about" in note)
+    assert "stated as 0.006" in note and 0.0012 < float(note.split("about ")[1].split(". ")[0]) < 0.0031

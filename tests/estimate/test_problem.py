@@ -109,7 +109,7 @@ def test_terms_add_up_wherever_they_stand(compliant: cb.Result) -> None:
 
 def test_a_motion_is_carried_to_other_noise_and_meshes(compliant: cb.Result) -> None:
     problem, states = compliant.problem, compliant.states[0]
-    louder = marginal.Hyper(True, "hinge").scaled(problem, 2.0)
+    louder = marginal.Hyper(True, "hinge").moved(problem, np.log(2.0))
     moved = problem.carried([states], louder)[0]
     np.testing.assert_allclose(2.0 * moved.parts[PROCESS], states.parts[PROCESS])
     run = problem.runs[0]

@@ -8,6 +8,8 @@ the parameters, that), noise sizes eliminated.
 estimate by `psi_k = -H^-1 s_k`. If the forces are white the psi_k have a short memory and their long-run variance (`scores.spread_of`) is H^-1; if not, it is what the parameters really scatter by. Residuals of
 channels and forces are correlated with one another after smoothing, their sums per node are not: hence sums first.
 
+**Few.** Noise sizes are found, some of them from a handful of observations in effect: then errors are not normal but Student's, and bars are larger by the ratio of the quantiles.
+
 **Colour.** Of a force with a memory of a tenth of the run these scores tell too little; its spectrum is found within a family, and what that does to the estimates is calculated (`colour.py`). The largest of these bars
 and Gauss-Newton's is taken.
 """
@@ -19,11 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.estimate.colour import Forces, added
+from calibody.estimate.coupling import mixed
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
-from calibody.estimate.marginal import FEW
+from calibody.estimate.marginal import FEW, forces
 from calibody.estimate.result import ForceTest
 from calibody.estimate.scores import forces_of, nodes_of_rows, spread_of
 from calibody.estimate.slow import slow_forces
+from calibody.estimate.uncertainty import few
 from calibody.solve.threads import one_thread
 
 MOST = 24
@@ -40,6 +44,8 @@ class Bars:
     """Of the parameters; zero for those at a bound."""
     slow: dict[str, ForceTest]
     """By joint."""
+    asked: dict[str, float]
+    """By channel whose noise is as stated, the least it can be: what the data would have it, by one update."""
 
 
 @one_thread
@@ -48,7 +54,8 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
     here = function.derivatives(spot)
     p, at = function.p, np.concatenate([spot.theta, spot.sizes])
     free = (at > function.lower) & (at < function.upper)
-    free[p:] &= np.array([not h.process or number > FEW for h, number in zip(function.hypers, here.numbers, strict=True)], dtype=bool)
+    vanished = {h.name for h, number in zip(function.hypers, here.numbers, strict=True) if h.process and not number > FEW}
+    free[p:] &= np.array([not (h.process and h.name in vanished) for h in function.hypers], dtype=bool)
     inverse = None
     if free.sum() <= MOST:
         W, H = function.curvature(spot, here, free)
@@ -58,12 +65,36 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
         inverse = np.zeros((len(at), len(at)))
         known = np.flatnonzero(free[:p])
         inverse[np.ix_(known, known)] = np.linalg.pinv(np.asarray(here.taken.information)[np.ix_(known, known)], hermitian=True)
-    moves = -_scores(function, here) @ inverse
+    moves = -_scores(function, spot, here) @ inverse
     fitted = p + 2 * sum(run.structure.nv for run in spot.problem.runs)
     curved, scattered = np.diag(inverse)[:p], np.array([spread_of(moves[:, k], fitted) for k in range(p)])
     coloured = curved + _colour(function, here, free[:p], inverse[:p, :p])
-    ratio = np.sqrt(np.maximum.reduce([curved, scattered, coloured]) / np.maximum(curved, 1e-300))
-    return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]))
+    larger = np.maximum.reduce([_few(function, here, inverse) ** 2 * curved, scattered, coloured])
+    ratio = np.sqrt(larger / np.maximum(curved, 1e-300))
+    return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]), _asked(function, spot, here))
+
+
+def _few(function: Likelihood, here: Derivatives, inverse: np.ndarray) -> np.ndarray:
+    """By how much bars are to be larger because the noise that they come from is itself known to so much: Student's quantile of `2/var(log variance)` degrees of freedom.
+
+    With f_j the share of a parameter's variance that noise of size l_j makes, its logarithm changes by 2 f_j with l_j: `var = 4 f'C f`, C the covariance of the sizes.
+    """
+    p = function.p
+    moved = (here.T[:, :p] @ inverse[:p, :p]) ** 2
+    whole, shares = np.maximum(moved.sum(axis=0), 1e-300), np.zeros((function.n, p))
+    for j, (h, rows) in enumerate(zip(function.hypers, here.rows, strict=True)):
+        if h.force or not h.process:
+            shares[j] = moved[rows].sum(axis=0) / whole
+    freedom = 0.5 / np.maximum(np.einsum("jp,jk,kp->p", shares, inverse[p:, p:], shares), 1e-9)
+    return np.array([few(f) for f in freedom])
+
+
+def _asked(function: Likelihood, spot: Spot, here: Derivatives) -> dict[str, float]:
+    """`sd sqrt(squares/number)`, with as many squares as there are observations in effect."""
+    squares = [float((here.lin.F[rows] ** 2).sum()) for rows in here.rows]
+    bounded = [not h.process and size <= h.lower and n > FEW for h, size, n in zip(function.hypers, spot.sizes, here.numbers, strict=True)]
+    sizes = zip(function.hypers, bounded, squares, here.numbers, strict=True)
+    return {h.name: float(np.exp(h.lower) * np.sqrt(square / n)) for h, held, square, n in sizes if held}
 
 
 def _inverse(H: np.ndarray) -> np.ndarray | None:
@@ -75,12 +106,15 @@ def _inverse(H: np.ndarray) -> np.ndarray | None:
     return (V / mu) @ V.T / size[:, None] / size[None, :] if mu.min() > LEAST * mu.max() else None
 
 
-def _scores(function: Likelihood, here: Derivatives) -> np.ndarray:
+def _scores(function: Likelihood, spot: Spot, here: Derivatives) -> np.ndarray:
     """(nodes, eta), their mean taken out."""
     nodes = _nodes(function, len(here.lin.F))
     each = here.T * here.lin.F[:, None]
     each[:, function.p :] = 0.0
     for j, (h, mine) in enumerate(zip(function.hypers, here.rows, strict=True)):
+        if h.beside:
+            each[:, function.p + j] = -here.lin.F * (here.lin.Fx @ mixed(spot.problem, h, forces(spot.problem, spot.x)))
+            continue
         own = here.lin.Ft[mine, function.p + j] if h.memory else 0.0
         each[mine, function.p + j] = here.lin.F[mine] * (own - here.lin.F[mine] * (here.log_sd[j]))
     out = np.zeros((int(nodes.max()) + 1, each.shape[1]))

@@ -91,6 +91,8 @@ def _improved(function: Likelihood, x: Sequence[States], candidate: Candidate) -
     for k, h in enumerate(function.hypers):
         if h.force:
             sizes[k] = 0.5 * np.log(candidate.density[h.name])
+        elif h.beside:
+            sizes[k] = candidate.coupled[h.name, h.beside] / h.unit
     return _refreshed(function, function.at(x, candidate.theta, sizes))
 
 

@@ -3,14 +3,15 @@
 On the first motion (`start.py`) the equations lack the joint forces r_k(theta) [N, N m]. Residuals and their derivatives by theta go through the same zero-phase low-pass of cutoff f (the weak form: what
 differencing the motion twice adds is taken out again), which passes the share `beta = 2 f h` of all frequencies; the ends are cut. With n = beta times the number of nodes,
 
-    phi(theta) = sum_joints n/2 log mean r^2  -  beta sum_k log |det dr_k/dq_(k+1)|                                                       (1)
+    phi(theta) = n/2 log |det mean r r'|  -  beta sum_k log |det dr_k/dq_(k+1)|                                                       (1)
 
-is minimised: minus the logarithm of the likelihood if the motion were measured exactly and white forces of unknown size acted on all joints. The second term makes phi independent of
+is minimised: minus the logarithm of the likelihood if the motion were measured exactly and white forces of unknown size, whatever goes together of them, acted on all joints. The second term makes phi independent of
 the scale of the forces; without it (1) is the classical inverse dynamic identification (weighted least squares), whose masses come out too small because the accelerations that multiply them
-are noisy: on a real cart 0.10 to 0.25 kg instead of 1.2. Gauss-Newton with the weights `n/sum r^2`, bounds, and steps that change masses and inertias by at most a factor of two.
+are noisy: on a real cart 0.10 to 0.25 kg instead of 1.2. Gauss-Newton with the weights `n (sum r r')^-1`, bounds, and steps that change masses and inertias by at most a factor of two.
 
 With loops or in `free` coordinates the constraint forces are unknown. Of all joint forces w and constraint forces that balance the residual, `A w + G' lambda = r`, the smallest w are taken, node by
-node; w has as many independent components as the mechanism has freedoms, and the first term of (1) counts every joint by that share, so that phi stays independent of scale.
+node; w has as many independent components as the mechanism has freedoms. If those are fewer than joints, the first term of (1) is the sum of `n/2 log mean r^2` over the joints, each counted by that share, so that phi
+stays independent of scale.
 
 No single cutoff is right: a gentle motion needs 3 Hz, a quick one 30; `candidates` gives the answers of several, and the likelihood decides.
 """
@@ -24,6 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.coupling import factored
 from calibody.estimate.layout import BALANCE, States
 from calibody.estimate.maximise import HEAVIEST, LIGHTEST, scales
 from calibody.estimate.problem import Problem
@@ -50,10 +52,11 @@ THINNED = 100
 
 @dataclass(frozen=True)
 class Candidate:
-    """Values of the parameters and the density of the force of each disturbed joint that go with them."""
+    """Values of the parameters and the density of the force of each disturbed joint that go with them, with what of it goes together (`coupling.py`)."""
 
     theta: np.ndarray
     density: dict[str, float]
+    coupled: dict[tuple[str, str], float]
 
 
 def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray, hints: Sequence[np.ndarray] = ()) -> list[Candidate]:
@@ -65,9 +68,9 @@ def candidates(problem: Problem, x: Sequence[States], theta: np.ndarray, hints: 
         if cutoff > CUTOFFS[0] and error.share == 1.0:
             continue
         found = error.solve(theta)
-        out.append(Candidate(found, error.density(found)))
+        out.append(error.candidate(found))
         if len(out) == 1:
-            out += [Candidate(values, error.density(values)) for values in (theta, *hints)]
+            out += [error.candidate(values) for values in (theta, *hints)]
     return out
 
 
@@ -191,7 +194,13 @@ class EquationError:
         return value if np.isfinite(value) else np.inf
 
     def _spread(self, r: np.ndarray) -> float:
-        return 0.5 * self.count * self._part(r) * float(np.log(np.maximum((r**2).sum(axis=0) / self.count, 1e-300)).sum())
+        return 0.5 * self.count * self._part(r) * float(np.linalg.slogdet(self._covariance(r))[1])
+
+    def _covariance(self, r: np.ndarray) -> np.ndarray:
+        """Of the forces; diagonal where they cannot be told apart."""
+        out = r.T @ r / self.count
+        least = np.diag(np.maximum(np.diag(out) * 1e-9, 1e-300))  # what goes together entirely, or is nothing, still has a determinant
+        return out + least if self._part(r) == 1.0 else np.diag(np.diag(out)) + least
 
     def _part(self, r: np.ndarray) -> float:
         """By which every joint counts."""
@@ -202,16 +211,16 @@ class EquationError:
         both = zip(self.problem.runs, self.motion.blocks(theta), strict=True)
         return sum(self.share * run.inner * float(np.linalg.slogdet(blocks)[1].mean()) for run, blocks in both)
 
-    def density(self, theta: np.ndarray) -> dict[str, float]:
-        """Of the force of every disturbed joint [N^2 s, (N m)^2 s]."""
+    def candidate(self, theta: np.ndarray) -> Candidate:
+        """With the forces [N^2 s, (N m)^2 s] that these values leave."""
         r, _ = self.forces(theta, False)
         run = self.problem.runs[0]
-        mean = (r**2).sum(axis=0) / self.count * run.h / self.share
-        columns = _columns(run)
-        out: dict[str, list[float]] = {}
-        for joint, velocity in run.disturbed:
-            out.setdefault(joint, []).append(float(mean[columns.index(velocity)]))
-        return {joint: max(float(np.mean(values)), 1e-30) for joint, values in out.items()}
+        own = [_columns(run).index(velocity) for _, velocity in run.disturbed]
+        covariance = self._covariance(r)[np.ix_(own, own)] * run.h / self.share
+        joints, both = [joint for joint, _ in run.disturbed], run.noise.coupled
+        U, variances = factored(covariance) if both else (np.eye(len(own)), np.diag(covariance))
+        density = {joint: max(float(np.mean([v for name, v in zip(joints, variances, strict=True) if name == joint])), 1e-30) for joint in joints}
+        return Candidate(theta, density, {pair: float(U[joints.index(pair[1]), joints.index(pair[0])]) for pair in both})
 
     def solve(self, theta: np.ndarray) -> np.ndarray:
         """The parameters that minimise phi, from theta on."""
@@ -220,8 +229,9 @@ class EquationError:
         phi, damping = self.phi(theta), 0.0
         for _ in range(STEPS):
             r, J = self.forces(theta, True)
-            weight = self._part(r) * self.count / np.maximum((r**2).sum(axis=0), 1e-300)
-            g, H = np.einsum("kv,kvp,v->p", r, J, weight), np.einsum("kvp,kvq,v->pq", J, J, weight)
+            weight = self._part(r) * np.linalg.inv(self._covariance(r))
+            weighed = np.einsum("vw,kwp->kvp", weight, J)
+            g, H = np.einsum("kv,kvp->p", r, weighed), np.einsum("kvp,kvq->pq", J, weighed)
             seen = np.diag(H) > 0.0
             g -= np.where(seen, self._masses_slope(theta), 0.0)
             low, high = np.where(seen, problem.lower - theta, 0.0), np.where(seen, problem.upper - theta, 0.0)

@@ -5,7 +5,7 @@ With eta = (theta, l), l the logarithms of the noise sizes that are found (the f
     L(eta) = cost(x*, eta) + V(x*, eta) + sum_channels N l,       x*(eta) = argmin_x cost  subject to the equations (smoothing)
     V = 1/2 log |det K| - log |det C_b|                           (`marginal.py`; K the matrix of the states, `solve/condensed.py`)
 
-is minus the logarithm of the marginal likelihood by Laplace's method. It judges the step, its length, the noise sizes and the start; the cost is never minimised over motion and parameters
+and, where forces of several joints may go together, what is believed of that (`coupling.py`), is minus the logarithm of the marginal likelihood by Laplace's method. It judges the step, its length, the noise sizes and the start; the cost is never minimised over motion and parameters
 together, which would favour light mechanisms (V holds `-log det` of the masses of all nodes).
 
 **Gradient.** A noise size is a parameter like any other: at fixed z the force `sd z` grows with l, so its column of the equations is `Cx_z z`; the residuals of a channel shrink, its column of F is
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import marginal
+from calibody.estimate import coupling, marginal
 from calibody.estimate.layout import States
 from calibody.estimate.marginal import FARTHEST, FEW, Hyper
 from calibody.estimate.problem import Problem
@@ -82,7 +82,7 @@ class Derivatives:
     numbers: np.ndarray
     """Effective observations of each noise size at fixed motion: `d V/d l` of a force, `N + dV/d l` of a channel."""
     log_sd: np.ndarray
-    """How the log of the force's sd changes with each noise size: 1, and less than 0 with a correlation time at a given density."""
+    """How the log of the sd changes with each noise size: 1, and less than 0 with a correlation time at a given density."""
 
     @property
     def response(self) -> np.ndarray:
@@ -130,7 +130,7 @@ class Likelihood:
             found = smooth(problem, x, theta, most)
         except (CalibodyError, np.linalg.LinAlgError):  # no mechanism has such numbers
             return Spot(problem, x, theta, sizes, np.inf, np.inf, None)
-        value = found.cost + found.volume + float(self.counts @ sizes) if found.converged else np.inf
+        value = found.cost + found.volume + float(self.counts @ sizes) + coupling.belief(problem.runs[0].noise) if found.converged else np.inf
         return Spot(problem, found.x, theta, sizes, value if np.isfinite(value) else np.inf, found.cost, found)
 
     def found(self, x: Sequence[States], theta: np.ndarray, sizes: np.ndarray) -> Spot:
@@ -165,20 +165,32 @@ class Likelihood:
         lin, rows = self._augmented(problem, spot)
         wide = np.full(self.p + self.n, np.inf)
         taken = step(lin, np.zeros(self.p + self.n), -wide, wide, np.zeros(self.p + self.n), self.scale)
-        taken = self._followed(problem, taken, lin, rows)
+        taken = self._followed(spot, taken, lin, rows)
         selected = self._selected(lin)
         slope = self._slope(problem, spot, lin, taken, selected)
         gradient = taken.gradient + slope
-        gradient[self.p :] += self.counts
+        gradient[self.p :] += self.counts + coupling.belief_by(problem.runs[0].noise, self.hypers)
         H = np.array(taken.information)
         T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
+        z = marginal.forces(problem, spot.x)
         for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            row = self._by_memory(problem, spot, h, lin, T, taken.response[: taken.factor.n], self.p + j) if h.memory else -2.0 * lin.F[mine] @ T[mine]
+            if h.beside:
+                row = self._by_coupling(problem, h, lin, T, z)
+            else:
+                row = self._by_memory(problem, spot, h, lin, T, taken.response[: taken.factor.n], self.p + j) if h.memory else -2.0 * lin.F[mine] @ T[mine]
             H[self.p + j] = H[:, self.p + j] = row
         both = slice(self.p, None)
-        H[both, both] = 0.5 * (H[both, both] + H[both, both].T)
+        H[both, both] = 0.5 * (H[both, both] + H[both, both].T) + coupling.belief_by_twice(problem.runs[0].noise, self.hypers)
         log_sd = np.array([marginal.log_sd_by_memory(problem, h) if h.memory else 1.0 for h in self.hypers])
         return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope), log_sd)
+
+    def _by_coupling(self, problem: Problem, h: Hyper, lin: Linearisation, T: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """The derivative by eta of that of the cost by a coupling, `-z'E z`."""
+        out = -(lin.Fx @ (coupling.mixed(problem, h, z) + coupling.mixed(problem, h, z, transposed=True))) @ T
+        for k, other in enumerate(self.hypers, start=self.p):
+            if other.force or other.beside:
+                out[k] -= coupling.changed(problem, h, other, z)
+        return out
 
     def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, list[np.ndarray]]:
         """The linearisation with a column per noise size, and the rows of F that each scales."""
@@ -191,6 +203,8 @@ class Likelihood:
             if h.memory:
                 change = marginal.by_memory(problem, h, len(lin.F))
                 F[:, j], C[:, j] = change.whitening @ z, lin.Cx @ (change.log_sd * z)
+            elif h.beside:
+                C[:, j] = lin.Cx @ coupling.mixed(problem, h, z)
             elif h.process:
                 C[:, j] = lin.Cx[:, columns] @ z[columns]
             else:
@@ -207,12 +221,14 @@ class Likelihood:
         out[own] += lin.F @ (by.whitening_twice @ z) - lin.F @ (by.whitening @ sized) - pulled @ (by.log_sd_twice * z)
         return out
 
-    def _followed(self, problem: Problem, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
+    def _followed(self, spot: Spot, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
         """With the response of the states to the noise sizes complete: Gauss-Newton leaves out how the derivatives themselves change with a size, which here is as much as the rest."""
-        changed = np.zeros((len(taken.response), self.n))
+        problem, changed = spot.problem, np.zeros((len(taken.response), self.n))
         for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
             pulled = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
-            if h.memory:
+            if h.beside:
+                pulled = -coupling.mixed(problem, h, marginal.forces(problem, spot.x), transposed=True)
+            elif h.memory:
                 by = marginal.by_memory(problem, h, len(lin.F))
                 pulled = by.whitening.T @ lin.F + by.log_sd * pulled
             changed[: lin.Fx.shape[1], j] = pulled
@@ -274,7 +290,7 @@ class Likelihood:
         """How many observations of each noise there are, in effect, at fixed motion; of a correlation time that is not asked."""
         out = np.zeros(self.n)
         for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            if h.memory:
+            if h.memory or h.beside:
                 out[j] = np.inf
             elif selected is None:
                 out[j] = slope[self.p + j] + self.counts[j]

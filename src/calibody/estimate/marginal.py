@@ -51,7 +51,7 @@ def log_likelihood(problem: Problem, x: Sequence[States], theta: np.ndarray, log
     """-L at given states (but for a constant), with the standard deviations of `log_sd` in place of the problem's, the unmodelled forces being the same."""
     changed = problem
     for hyper, wanted in (log_sd or {}).items():
-        changed = hyper.scaled(changed, float(np.exp(wanted - hyper.log_sd(changed))))
+        changed = hyper.moved(changed, wanted - hyper.log_sd(changed))
     x = problem.carried(x, changed)
     F, _ = changed.values(x, theta)
     sds = sum(len(d.y) * np.log(run.noise.measured[d.channel.path]) for run in changed.runs for d in run.data)
@@ -160,7 +160,8 @@ def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step,
 
 @dataclass(frozen=True)
 class Hyper:
-    """One standard deviation that is found: of a channel, of the process noise of a joint, white or (`slow`) with a memory; or the correlation time of the latter (`memory`)."""
+    """One number of the noise that is found: the standard deviation of a channel or of the process noise of a joint, white or (`slow`) with a memory; the correlation time of the latter (`memory`); or what
+    of the noise of another joint goes with that of this one (`beside`)."""
 
     process: bool
     name: str
@@ -169,11 +170,14 @@ class Hyper:
     slow: bool = False
     memory: bool = False
     upper: float = np.inf
+    beside: str = ""
+    """A joint whose force goes with that of this one: then it is how much of it does, in `unit`."""
+    unit: float = 1.0
 
     @property
     def force(self) -> bool:
         """Whether it is the size of a joint's force."""
-        return self.process and not self.memory
+        return self.process and not self.memory and not self.beside
 
     def covers(self, run: Run, channel: str) -> bool:
         """Whether it is the noise of that channel of a run."""
@@ -184,19 +188,23 @@ class Hyper:
         return [k for k, (joint, _) in enumerate(run.disturbed) if joint == self.name and bool(run.remembering[k]) == (self.slow or self.memory)]
 
     def log_sd(self, problem: Problem) -> float:
-        """log sd: of a channel; of a process noise half the log of its density; or the log of its correlation time."""
+        """log sd: of a channel; of a process noise half the log of its density; or the log of its correlation time; or what goes with it, in its unit."""
         noise = problem.runs[0].noise
-        if self.memory:
-            return float(np.log(noise.memory[self.name]))
+        if self.beside:
+            return noise.coupled[self.name, self.beside] / self.unit
         if self.process:
-            return 0.5 * float(np.log((noise.slow if self.slow else noise.density)[self.name]))
+            return float(np.log(noise.memory[self.name])) if self.memory else 0.5 * float(np.log((noise.slow if self.slow else noise.density)[self.name]))
         return float(np.log(next(run.noise.measured[self.name] for run in problem.runs if self.name in run.noise.missing)))
 
-    def scaled(self, problem: Problem, factor: float) -> Problem:
-        """The problem with this sd multiplied; that of a channel only in runs where it is to be found."""
-        return problem.with_noise([self._scaled(run.noise, factor) for run in problem.runs])
+    def moved(self, problem: Problem, by: float) -> Problem:
+        """The problem with this number changed by so much; that of a channel only in runs where it is to be found."""
+        return problem.with_noise([self.changed(run.noise, by) for run in problem.runs])
 
-    def _scaled(self, noise: Noise, factor: float) -> Noise:
+    def changed(self, noise: Noise, by: float) -> Noise:
+        if self.beside:
+            both = self.name, self.beside
+            return replace(noise, coupled={**noise.coupled, both: noise.coupled[both] + self.unit * by})
+        factor = math.exp(by)
         if self.memory:
             return replace(noise, memory={**noise.memory, self.name: noise.memory[self.name] * factor})
         if self.slow:
@@ -211,7 +219,7 @@ def resized(problem: Problem, hypers: Sequence[Hyper], sizes: np.ndarray) -> Pro
     for hyper, size in zip(hypers, sizes, strict=True):
         change = float(size) - hyper.log_sd(problem)
         if change:
-            problem = hyper.scaled(problem, float(np.exp(change)))
+            problem = hyper.moved(problem, change)
     return problem
 
 
@@ -257,7 +265,7 @@ class ByMemory:
 
 def by_memory(problem: Problem, hyper: Hyper, count: int) -> ByMemory:
     """From differences: both are simple functions of it."""
-    ends = [_whitened(p, count) for p in (hyper.scaled(problem, float(np.exp(-MEMORY_STEP))), problem, hyper.scaled(problem, float(np.exp(MEMORY_STEP))))]
+    ends = [_whitened(p, count) for p in (hyper.moved(problem, -MEMORY_STEP), problem, hyper.moved(problem, MEMORY_STEP))]
     once, twice = ([(e[2] - e[0]) / (2.0 * MEMORY_STEP), (e[2] - 2.0 * e[1] + e[0]) / MEMORY_STEP**2] for e in zip(*ends, strict=True))
     return ByMemory(once[0], once[1], twice[0], twice[1])
 
@@ -308,7 +316,7 @@ def update(problem: Problem, x: Sequence[States], theta: np.ndarray, hypers: Seq
         new[hyper] = past.get(hyper) if settled else (here[hyper], wanted)
     after = problem
     for hyper, change in changes.items():
-        after = hyper.scaled(after, float(np.exp(change)))
+        after = hyper.moved(after, change)
     return Updated(after, problem.carried(x, after), max(map(abs, changes.values()), default=0.0), {h: p for h, p in new.items() if p is not None})
 
 
@@ -316,7 +324,7 @@ def _number(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hyp
     """d volume/d log sd, the forces being the same: half the difference of log |det K|."""
     ends = []
     for sign in (STEP, -STEP):
-        moved = hyper.scaled(problem, float(np.exp(sign)))
+        moved = hyper.moved(problem, sign)
         ends.append(_log_determinant(moved, problem.carried(x, moved), theta))
     return 0.5 * (ends[0] - ends[1]) / (2.0 * STEP)
 

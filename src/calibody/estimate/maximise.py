@@ -96,7 +96,7 @@ def _in_variances(function: Likelihood, H: np.ndarray, gradient: np.ndarray) -> 
     """
     out = H.copy()
     for k, h in enumerate(function.hypers, start=function.p):
-        if h.process and gradient[k] > 0.0:
+        if h.force and gradient[k] > 0.0:
             out[k, k] = max(H[k, k] - 2.0 * gradient[k], gradient[k] / FARTHEST)
     return out
 
@@ -145,7 +145,8 @@ def _room(function: Likelihood, spot: Spot, here: Derivatives, inertial: np.ndar
     """How far each of eta may go in this step."""
     p, at = function.p, np.concatenate([spot.theta, spot.sizes])
     low, high = function.lower - at, function.upper - at
-    held = np.array([h.process and n < FEW and g >= -FEW for h, n, g in zip(function.hypers, here.numbers, here.gradient[p:], strict=True)], dtype=bool)
+    vanished = {h.name for h, n, g in zip(function.hypers, here.numbers, here.gradient[p:], strict=True) if h.process and n < FEW and g >= -FEW}
+    held = np.array([h.process and h.name in vanished for h in function.hypers], dtype=bool)
     low[p:], high[p:] = np.where(held, 0.0, np.maximum(low[p:], -FARTHEST)), np.where(held, 0.0, np.minimum(high[p:], FARTHEST))
     scale = inertial & (at > 0.0)
     low, high = np.where(scale, np.maximum(low, (LIGHTEST - 1.0) * at), low), np.where(scale, np.minimum(high, (HEAVIEST - 1.0) * at), high)

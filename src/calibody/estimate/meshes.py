@@ -19,6 +19,7 @@ from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.bars import Bars, bars
 from calibody.estimate.beginning import best_start, slow_hypers, with_memory
 from calibody.estimate.compared import compared
+from calibody.estimate.coupling import coupled, covariance, together
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.known_start import refuse_torn
@@ -30,7 +31,7 @@ from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of, owners
 from calibody.estimate.reported import reported, theta_of, values_of
-from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, Mesh, Result, SlowForce, Suspect
+from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
@@ -75,8 +76,10 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
+TOGETHER = 0.7
+"""Correlation of the unmodelled forces of two joints from which on half of them has one cause, which is said."""
 LARGER = 1.2
-"""Noise found over noise stated from which that is said."""
+"""Noise found over noise stated, or the other way round, from which that is said."""
 KNOWN = ("history", "notes", "hypers", "coarsest", "blunt", "hold")
 """What `Meshes` has learnt on coarser meshes."""
 LOOSE = 0.3
@@ -409,6 +412,8 @@ class Meshes:
 
     def _likely(self, problem: Problem, x: Sequence[States], theta: np.ndarray, coarse: Level | None) -> Level:
         """With unmodelled forces: the maximum of the marginal likelihood (`likelihood.py`)."""
+        if coarse is None and not self.remembering:
+            problem, self.hypers = coupled(problem, self.hypers)
         function = Likelihood(problem, self.hypers)
         spot = best_start(function, x, theta, self.hints) if coarse is None else function.found(x, theta, function.sizes(problem))
         problem, solution, spot = self._maximised(function, spot)
@@ -540,7 +545,8 @@ class Meshes:
         again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold, self.coarsest)
         comparison = compared(problem, solution, found) if levels[-1].likely is not None and self.hypers and solution.converged else None
         self.notes += [
-            *self._larger(problem),
+            *self._stated(levels[-1]),
+            *_common(together(problem.runs[0])),
             *self._slow(levels[-1]),
             *_apart(comparison),
             *(self._too_coarse(levels[-1], error) if halved and error is not None else ()),
@@ -558,6 +564,7 @@ class Meshes:
             seconds=seconds,
             process_noise=self._process_noise(problem),
             slow_forces=self._slow_forces(problem),
+            forces_together=together(problem.runs[0]),
             force_tests={} if levels[-1].bars is None else levels[-1].bars.slow,
             without_forces=comparison,
             again=again,
@@ -595,13 +602,19 @@ class Meshes:
             "give a smaller h, or leave it out."
         ]
 
-    def _larger(self, problem: Problem) -> list[str]:
-        """Channels whose noise was found to be larger than stated."""
-        out = []
+    def _stated(self, level: Level) -> list[str]:
+        """Channels whose noise is not as stated: larger than the least that it was taken to be, or smaller."""
+        out, asked = [], {} if level.bars is None else level.bars.asked
         for hyper in self.hypers:
-            found, stated = float(np.exp(0.0 if hyper.process else hyper.log_sd(problem))), float(np.exp(hyper.lower))
-            if not hyper.process and stated > 0.0 and found > LARGER * stated:
+            if hyper.process or not np.isfinite(hyper.lower):
+                continue
+            found, stated = float(np.exp(hyper.log_sd(level.problem))), float(np.exp(hyper.lower))
+            if found > LARGER * stated:
                 out.append(f"The noise of {hyper.name} was stated as {stated:.2g}, which is the least it was taken to be, and found to be {found:.2g}.")
+            elif asked.get(hyper.name, stated) < stated / LARGER:
+                out.append(
+                    f"The noise of {hyper.name} was stated as {stated:.2g}, which is the least it was taken to be; by these data it is about {asked[hyper.name]:.1g}. State that, or leave it out."
+                )
         return out
 
     @staticmethod
@@ -638,14 +651,26 @@ class Meshes:
 
     def _process_noise(self, problem: Problem) -> dict[str, float]:
         """Standard deviation of the white unmodelled force of each joint, if it is drawn anew every sampling period."""
-        period = min(r.period for r in self.recordings)
-        return dict.fromkeys(self.without, 0.0) | {joint: float(np.sqrt(density / period)) for joint, density in problem.runs[0].noise.density.items()}
+        period, run = min(r.period for r in self.recordings), problem.runs[0]
+        white = np.diag(covariance(run)) * run.held / period
+        sizes = {joint: float(np.sqrt(v)) for (joint, _), v, slow in zip(run.disturbed, white, run.remembering, strict=True) if not slow}
+        return dict.fromkeys(self.without, 0.0) | sizes
 
     @staticmethod
     def _slow_forces(problem: Problem) -> dict[str, SlowForce]:
         """The unmodelled forces with a memory: of density S and correlation time tau, their variance is S/(2 tau)."""
         found = problem.runs[0].noise
         return {joint: SlowForce(float(np.sqrt(0.5 * density / found.memory[joint])), found.memory[joint]) for joint, density in found.slow.items()}
+
+
+def _common(found: Sequence[ForcesTogether]) -> list[str]:
+    """Forces that have a cause in common."""
+    return [
+        f"The unmodelled forces of the joints {t.joints[0]} and {t.joints[1]} go together (correlation {t.correlation:.2f}): what is missing acts on both (a frame that shakes, a link that bends, "
+        "a belt or a cable across)."
+        for t in found
+        if abs(t.correlation) > TOGETHER
+    ]
 
 
 def _apart(comparison: Comparison | None) -> list[str]:

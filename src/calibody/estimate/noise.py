@@ -29,6 +29,8 @@ class Forces:
     """Joints whose density is to be found."""
     remembering: Mapping[str, float | None] = field(default_factory=dict)
     """Those of them whose force is to have a memory, whatever the data say about it: its correlation time, or None where that is to be found too."""
+    coupled: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """What of it goes together (`run.Noise`), as found."""
 
 
 def process_noise(model: Model, given: ProcessNoise, period: float) -> Forces:
@@ -63,7 +65,7 @@ def process_noise(model: Model, given: ProcessNoise, period: float) -> Forces:
 
 def known(noise: Noise) -> Forces:
     """Forces as they were found, given."""
-    return Forces(noise.density, noise.slow, noise.memory)
+    return Forces(noise.density, noise.slow, noise.memory, coupled=noise.coupled)
 
 
 def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise], bool, list[Hyper]]:
@@ -76,7 +78,8 @@ def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise]
     for r in recordings:
         sds = {o.channel: found_sd(o) if (sd := o.noise[0]) is None else sd for o in r.observations}
         sds |= {observe.INITIAL + channel: known.sd for channel, known in r.initial.items() if known.sd is not None}
-        found.append(Noise(sds, frozenset(o.channel for o in r.observations if forces.sized or o.sd is None), forces.density, forces.slow, forces.memory))
+        sought = frozenset(o.channel for o in r.observations if forces.sized or o.sd is None)
+        found.append(Noise(sds, sought, forces.density, forces.slow, forces.memory, forces.coupled))
         missing += [c for c in sds if c in found[-1].missing and c not in missing]
         stated |= {o.channel for o in r.observations if o.sd is not None}
     least = {c: next(math.log(n.measured[c]) for n in found if c in n.missing) for c in missing if c in stated}

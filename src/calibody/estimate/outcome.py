@@ -11,7 +11,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
+from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, ForcesTogether, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -37,6 +37,7 @@ def outcome(
     again: Again,
     lacks: Sequence[Suspect] = (),
     slow_forces: dict[str, SlowForce] | None = None,
+    forces_together: Sequence[ForcesTogether] = (),
     force_tests: dict[str, ForceTest] | None = None,
     limits: np.ndarray | None = None,
     without_forces: Comparison | None = None,
@@ -76,6 +77,7 @@ def outcome(
         noise_given=given,
         process_noise=process_noise,
         slow_forces=slow_forces or {},
+        forces_together=tuple(forces_together),
         force_tests=force_tests or {},
         without_forces=without_forces,
         runs_agree=found.agreement,

@@ -142,6 +142,14 @@ class SlowForce:
 
 
 @dataclass(frozen=True)
+class ForcesTogether:
+    """The unmodelled forces of two joints, and how far they go together: correlation 0 is not at all, 1 and -1 entirely."""
+
+    joints: tuple[str, str]
+    correlation: float
+
+
+@dataclass(frozen=True)
 class ForceTest:
     """Whether the unmodelled force of a joint is the noise it was taken to be: chi-square of slow forces, its degrees of freedom, and the probability of it if nothing slow is missing."""
 
@@ -305,6 +313,8 @@ class Result:
     """By joint: whether its unmodelled force is noise, or something slow is missing; empty for fits without unmodelled forces."""
     slow_forces: dict[str, SlowForce]
     """The unmodelled force with a memory of each joint that has one, beside the former or instead of it."""
+    forces_together: tuple[ForcesTogether, ...]
+    """Of every two joints whose unmodelled forces were found."""
     without_forces: Comparison | None
     """Beside a fit with unmodelled forces whose size was found; None otherwise, and for a fit that did not converge."""
     runs_agree: Agreed | None
@@ -396,6 +406,7 @@ class Result:
 def forces_described(found: Result | Saved) -> list[str]:
     """The unmodelled forces, one line each."""
     white = [f"joint.{joint}: unmodelled force {sd:.3g}" for joint, sd in found.process_noise.items()]
+    white += [f"joint.{a} and joint.{b}: correlation of the unmodelled forces {t.correlation:.2f}" for t in found.forces_together for a, b in (t.joints,)]
     return white + [f"joint.{joint}: unmodelled force {f.sd:.3g} with a memory of {f.correlation_time:.3g} s" for joint, f in found.slow_forces.items()]
 
 

@@ -78,6 +78,8 @@ class Noise:
     slow: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     """[s]"""
+    coupled: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Of two joints the force on the second that goes with one on the first, per unit of it (`coupling.py`); the first stands before the second in `density`."""
 
     @property
     def disturbed(self) -> tuple[str, ...]:
@@ -296,8 +298,20 @@ class Run(Nodes):
         """Which of the unmodelled forces have a memory."""
         return np.arange(len(self.disturbed)) >= sum(len(self._velocities(joint)) for joint in self.noise.density)
 
+    @cached_property
+    def mixing(self) -> np.ndarray:
+        """(forces, forces): U of `w = U (sd z)` (`coupling.py`); the identity where every joint has a force of its own."""
+        joints, U = [joint for joint, _ in self.disturbed], np.eye(len(self.disturbed))
+        for (one, other), share in self.noise.coupled.items():
+            U[joints.index(other), joints.index(one)] = share
+        return U
+
+    def unmodelled(self, z: np.ndarray) -> np.ndarray:
+        """(instants, forces): the forces on the joints that noise z stands for."""
+        return (z * self.process_sd()) @ self.mixing.T
+
     def process_sd(self) -> np.ndarray:
-        """Standard deviation of every unmodelled force."""
+        """Standard deviation of every unmodelled force, of what does not go with those before it."""
         densities = [(self.noise.slow if slow else self.noise.density)[joint] for (joint, _), slow in zip(self.disturbed, self.remembering, strict=True)]
         return np.sqrt(np.array(densities) / self.held * (1.0 - self.memory) / (1.0 + self.memory))
 
@@ -372,7 +386,7 @@ class Run(Nodes):
         unmodelled = None
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
-            np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ motion.parts[PROCESS] * self.process_sd()).T)
+            np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T)
         return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth)
 
     def _viscous_below(self) -> np.ndarray | None:
@@ -464,11 +478,13 @@ class Run(Nodes):
     def _by_process(self, frames: Frames) -> list[Term]:
         """Of the balance, by the unmodelled forces."""
         s, part, out = self.structure, self.lasting.tocoo(), []
-        for j, ((_, velocity), sd) in enumerate(zip(self.disturbed, self.process_sd(), strict=True)):
+        joints, sds, coupled = [joint for joint, _ in self.disturbed], self.process_sd(), self.noise.coupled
+        for i, (joint, velocity) in enumerate(self.disturbed):
             dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-            row = part.row[None, :] * s.nv + dofs[:, None]
-            draw = np.broadcast_to(part.col * len(self.disturbed) + j, row.shape)
-            out.append(Term(BALANCE, PROCESS, row.ravel(), draw.ravel(), (-sd * part.data * acts[:, 1 + part.row]).ravel()))
+            row, act = part.row[None, :] * s.nv + dofs[:, None], part.data * acts[:, 1 + part.row]
+            for j in (i, *(joints.index(one) for one, other in coupled if other == joint)):
+                draw = np.broadcast_to(part.col * len(joints) + j, row.shape)
+                out.append(Term(BALANCE, PROCESS, row.ravel(), draw.ravel(), (-sds[j] * self.mixing[i, j] * act).ravel()))
         return out
 
     def _by_constraints(self, numbers: Numbers, result: Evaluation) -> list[Term]:

@@ -218,7 +218,7 @@ def _lasting(run: Run, x: States) -> _Lasting:
         return _Lasting((), np.zeros(0), np.zeros(0))
     joints = tuple(joint for joint, _ in run.disturbed)
     times = np.array([run.noise.memory[joint] if slow else 0.0 for joint, slow in zip(joints, run.remembering, strict=True)])
-    return _Lasting(joints, x.parts[PROCESS][-1] * run.process_sd(), times)
+    return _Lasting(joints, run.unmodelled(x.parts[PROCESS][-1]), times)
 
 
 def _factored(kept: Problem, states: States, theta: np.ndarray) -> Eliminated:

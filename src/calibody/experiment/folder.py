@@ -180,6 +180,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
             "measured": _noise(result.fit),
             "process": dict(result.process_noise),
             "slow": {joint: asdict(f) for joint, f in result.slow_forces.items()},
+            "together": [{"joints": list(t.joints), "correlation": t.correlation} for t in result.forces_together],
         },
         "force_tests": {joint: asdict(test) for joint, test in result.force_tests.items()},
         "without_forces": None if result.without_forces is None else asdict(result.without_forces),

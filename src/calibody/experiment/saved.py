@@ -20,6 +20,7 @@ from calibody.estimate.result import (
     ChannelFit,
     Comparison,
     Estimate,
+    ForcesTogether,
     ForceTest,
     Mesh,
     Mistake,
@@ -126,6 +127,10 @@ class Saved:
     @property
     def slow_forces(self) -> Mapping[str, SlowForce]:
         return {joint: SlowForce(**given) for joint, given in self.document["noise"].get("slow", {}).items()}
+
+    @property
+    def forces_together(self) -> tuple[ForcesTogether, ...]:
+        return tuple(ForcesTogether((t["joints"][0], t["joints"][1]), t["correlation"]) for t in self.document["noise"].get("together", ()))
 
     @cached_property
     def without_forces(self) -> Comparison | None:
