@@ -156,8 +156,9 @@ def _without_names(model: Model, joints: Sequence[str], quantity: str, columns: 
         alike.setdefault(c.stem, []).append(c)
     rest: list[_Open] = []
     for members in alike.values():
-        if len(members) == len(targets) and _fits(model, members, targets, drives):
-            found += _in_order(model, quantity, sorted(members, key=lambda m: m.place), targets, LIKELY)
+        own = _numbered(targets, len(members))
+        if own and _fits(model, members, own, drives):
+            found += _in_order(model, quantity, sorted(members, key=lambda m: m.place), own, LIKELY)
         else:
             rest += members
     taken = {m.element for m in found if m.quantity == quantity}
@@ -170,6 +171,19 @@ def _without_names(model: Model, joints: Sequence[str], quantity: str, columns: 
             found += _in_order(model, quantity, sorted(some, key=lambda c: c.place) if numbered else some, own, LIKELY if numbered else UNSURE)
         else:
             unused.update({c.column: _unmatched(len(some), len(targets), len(left), drives) for c in some})
+
+
+def _numbered(targets: Sequence[str], count: int) -> list[str]:
+    """The elements that so many numbered columns stand for: all, or the only ones of which there are so many that differ in a number alone (the arm of a robot with a gripper)."""
+    if len(targets) == count:
+        return list(targets)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in targets:
+        split = names.words(name)
+        if names.number_in(split) is not None:
+            alike.setdefault(tuple(w for w in split if not w.isdigit()), []).append(name)
+    of_that_size = [members for members in alike.values() if len(members) == count > 1]
+    return sorted(of_that_size[0], key=lambda name: names.number_in(names.words(name)) or 0) if len(of_that_size) == 1 else []
 
 
 def _by_kind(columns: list[_Open], drives: bool) -> list[list[_Open]]:

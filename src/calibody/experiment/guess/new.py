@@ -21,6 +21,7 @@ from calibody.experiment.guess.numbers import Guess
 from calibody.experiment.guess.order import ordered
 from calibody.experiment.guess.unknowns import rounded
 from calibody.experiment.guess.writing import document
+from calibody.experiment.held import held
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Model
 from calibody.model.elements import SCALARS
@@ -28,6 +29,9 @@ from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.tables import Table, open_table
 from calibody.recording.units import fitting
 
+STILL = "no column has them, and they carry little: taken to have stayed there"
+LIGHT = 0.1
+"""Share of the moving mass up to which joints at the end of a mechanism that no log has are taken for fingers, not for arms."""
 NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
 MILLI = (300.0, 3000.0)
@@ -54,6 +58,8 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     if not out.parent.is_dir():
         raise CalibodyError(f'There is no folder "{out.parent}" to write "{out.name}" into; make it first, or give another name to --out.')
     model = formats.load(model_file)
+    still = _still(model, logs)
+    model = held(model, still)
     carried = None if payload is None else Payload(payload, 1.0, _free_name(model))
     runs = [_Log(model, path) for path in logs]
     found = runs[0].explained(model, carried)
@@ -64,6 +70,7 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
         model_file=_relative(model_file, out.parent),
         recordings=tuple(run.spec(model, found, _relative(run.path, out.parent), _name(run, runs)) for run in runs),
         payloads=payloads,
+        held=still,
         folder=out.parent,
         source=out.name,
     )
@@ -74,10 +81,47 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     kept, said = unknowns.kept(whole, recordings, given)
     experiment = dataclasses.replace(experiment, unknowns=kept)
     own = {(g.what, g.value): g for run in reversed(runs) for g in reversed(run.guesses)}  # what several logs have in common, once, as the first says it
-    guesses = (*reversed(own.values()), *_of_payload(payloads, found), *_of_friction(kept, found), said)
-    comments = {"model": f"{len(joints)} of its joints are in the log", **_payload_comment(payloads), **{k: v for run in runs for k, v in run.comments.items()}}
+    guesses = (*reversed(own.values()), *_of_still(model, still, joints), *_of_payload(payloads, found), *_of_friction(kept, found), said)
+    comments = {
+        "model": f"{len(joints)} of its joints are in the log",
+        "held": STILL,
+        **_payload_comment(payloads),
+        **{k: v for run in runs for k, v in run.comments.items()},
+    }
     labels = [spec.label for spec in experiment.recordings]
     return Proposal(experiment, guesses, document(experiment, out, comments, dict(zip(labels, (r.columns.unused for r in runs), strict=True)), guesses))
+
+
+def _still(model: Model, logs: Sequence[Path]) -> dict[str, float]:
+    """Joints that no log has, at the end of what the others move, with hardly any mass: fingers. They are taken to have stayed where the model draws them."""
+    found = [matched(model, table := open_table(path), numbers.clock(table)[0]) for path in logs]
+    seen = {m.element for columns in found for m in columns.matches}
+    actuated = {a.joint for columns in found for a in map(model.tables["actuator"].get, (m.element for m in columns.matches if m.quantity == CONTROL)) if a}
+    if any(m.quantity == "site" for columns in found for m in columns.matches) or not seen:
+        return {}
+    below = {b.name: [b.name] for b in model.bodies}
+    for body in reversed(model.ordered_bodies):
+        if body.parent in below:
+            below[body.parent] += below[body.name]
+    moving = sum(model.body(b).mass for b in {b for j in model.joints if j.name in seen for b in below[j.body]})
+    ends = [
+        j
+        for j in model.joints
+        if j.kind in SCALARS and len(model.joints_of(j.body)) == 1 and not {i.name for b in below[j.body] for i in model.joints_of(b)} & (seen | actuated)
+    ]
+    light = {j.name: j.reference for j in ends if sum(model.body(b).mass for b in below[j.body]) < LIGHT * moving}
+    coupled = {j for lp in model.loops for j in (lp.joint1, lp.joint2) if j and j not in light}
+    return {j: s for j, s in light.items() if not any({lp.joint1, lp.joint2} & coupled for lp in model.loops if j in (lp.joint1, lp.joint2))}
+
+
+def _of_still(model: Model, still: Mapping[str, float], joints: Sequence[str]) -> list[Guess]:
+    out = [Guess("held", ", ".join(still), STILL, UNSURE)] if still else []
+    free = [j.name for j in model.joints if j.kind in SCALARS and j.name not in joints]
+    if free:
+        out.append(
+            Guess("not in the log", ", ".join(free), "their motion is estimated with everything else; where they did not move, hold them: [model] held", UNSURE)
+        )
+    return out
 
 
 class _Log:
@@ -256,10 +300,17 @@ def _payload_comment(payloads: tuple[Payload, ...]) -> Mapping[str, str]:
 
 
 def _of_friction(kept: Mapping[str, Unknown], found: physics.Explained | None) -> list[Guess]:
-    if found is None:
+    """Why dry friction is among the unknowns, or is not: the torques show it, or the model has it."""
+    dry = [path.split(".", 1)[1].rpartition(".")[0] for path in kept if path.endswith(".friction")]
+    shown = [joint for joint in dry if found is not None and joint in found.friction]
+    if found is None and not dry:
         return []
-    dry = [path for path in kept if path.endswith(".friction")]
-    why = "the torques change with the direction of motion" if dry else "the torques do not change with the direction of motion alone"
+    if len(shown) == len(dry):
+        why = "the torques change with the direction of motion" if dry else "the torques do not change with the direction of motion alone"
+    else:
+        why = "the model has it" + (
+            f"; of {', '.join(shown)} the torques show it too" if shown else ", though the torques do not show it" if found is not None else ""
+        )
     return [Guess("dry friction", f"{len(dry)} joint{'s' if len(dry) != 1 else ''}", why, LIKELY)]
 
 

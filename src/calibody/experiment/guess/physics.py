@@ -32,6 +32,8 @@ BETTER = 0.9
 """Square of what is left with a term over that without it, below which the term is there."""
 CLEARLY = 0.7
 """The same for joining samples by straight lines instead of holding them, which is what controllers do."""
+LITTLE = 0.02
+"""Share of a torque that a friction worth knowing has."""
 NOTICED = 0.01
 """Share of a torque's size from which dry friction is worth an unknown."""
 
@@ -62,6 +64,8 @@ class Explained:
     hold: str
     payload: tuple[float, np.ndarray] | None
     """Mass and centre of mass."""
+    little: dict[str, float]
+    """By joint: a damping that would be a small part (`LITTLE`) of its torque, to begin with where the regression finds none."""
 
 
 def in_order(model: Model) -> tuple[str, ...] | None:
@@ -97,7 +101,9 @@ def explained(model: Model, motion: Motion, payload: Body | None = None) -> Expl
     _, left, damping, friction, first = found[hold]
     factor = {j: _factor(motion.torque[hold][:, k], own[:, k], motion.v[:, k]) for k, j in enumerate(motion.joints)}
     carried = (float(first[0]), first[1:4] / first[0]) if payload is not None and first[0] > 0.0 else None
-    return Explained(factor, left, damping, friction, hold, carried)
+    sizes, rates = (np.sqrt(np.mean(x**2, axis=0)) for x in (motion.torque[hold], motion.v))
+    little = {j: LITTLE * float(f / r) for j, f, r in zip(motion.joints, sizes, rates, strict=True) if f > 0.0 and r > 0.0}
+    return Explained(factor, left, damping, friction, hold, carried, little)
 
 
 def unexplained(model: Model, motion: Motion) -> float:
