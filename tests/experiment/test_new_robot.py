@@ -6,10 +6,12 @@ import re
 import shutil
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import polars as pl
 import pytest
 from estimate import test_robot as robots
+from formats.catalogue import entries
 
 import calibody as cb
 from calibody import cli
@@ -39,9 +41,9 @@ GRIPPER |= {f"body.payload.inertia.{c}": x for c, x in (("xx", 0.003), ("yy", 0.
 
 def grasping(folder: Path) -> Path:
     """A panda whose fingers hold still and are in no column: `log.csv` with q1 to q7, dq1 to dq7 and tau_J1 to tau_J7; its URDF."""
-    mujoco = pytest.importorskip("mujoco")
-    data = pytest.importorskip("example_robot_data", reason="the URDF comes with example-robot-data (the `test` extra)")
-    file = Path(data.getModelPath("panda_description/urdf/panda.urdf")) / "panda_description" / "urdf" / "panda.urdf"
+    file = next((e.path for e in entries() if e.package == robots.ROBOT[0] and e.path.name == "panda.urdf"), None)
+    if file is None:
+        pytest.skip(f"{robots.ROBOT[0]} is not installed (the `test` extra)")
     text = re.sub(r"<(visual|collision)\b.*?</\1>", "", file.read_text(), flags=re.DOTALL).replace('type="prismatic"', 'type="fixed"')
     spec = mujoco.MjSpec.from_string(text)
     spec.compiler.fusestatic = False
