@@ -304,3 +304,29 @@ def test_a_file_in_another_folder(tmp_path: Path) -> None:
     assert found.model_file == "../models/arm.xml" and found.recordings[0].data == "../log.csv"
     elsewhere = propose(*given[:2], Path("/dev/log.toml")).experiment
     assert elsewhere.model_file == given[0].as_posix() and Path(elsewhere.recordings[0].data).is_absolute()
+
+
+def test_a_free_swing_tells_moments_and_no_masses(tmp_path: Path) -> None:
+    """Without a drive: what is kept is the moment about the hinge and its friction, and the true ones are found."""
+    file = arm(tmp_path)
+    (tmp_path / "arm.xml").write_text(ARM.replace('diaginertia="0.01 0.01 0.005"', 'diaginertia="0.014 0.014 0.005"'))
+    model = cb.load(file)
+    t = np.arange(0.0, 4.005, 0.01)
+    made = cb.simulate(model.replace({"body.lower.inertia.yy": 0.01}), 4.0, 0.001, {"joint.shoulder.angle": 1.0, "joint.elbow.angle": -0.8})
+    noise = 1e-3 * np.random.default_rng(1).normal(size=(2, len(t)))
+    pl.DataFrame({"t": t} | {f"{j}_pos": made[f"joint.{j}.angle"][::10] + noise[k] for k, j in enumerate(JOINTS)}).write_csv(tmp_path / "log.csv")
+    found = propose(file, [tmp_path / "log.csv"], tmp_path / "log.toml")
+    assert set(found.experiment.unknowns) == {"joint.shoulder.damping", "joint.elbow.damping", "body.upper.inertia.yy", "body.lower.inertia.yy"}
+    result = cb.fit(found.experiment.model(), found.experiment.runs(), found.experiment.estimate())
+    for path, value in {"body.lower.inertia.yy": 0.01, "body.upper.inertia.yy": 0.03, "joint.elbow.damping": 0.1}.items():
+        e = result.parameters[path]
+        assert e.sd is not None and abs(e.value - value) < 4.0 * e.sd, (path, e)
+
+
+def test_model_and_log_the_wrong_way_round(tmp_path: Path) -> None:
+    file = arm(tmp_path)
+    (tmp_path / "log.csv").write_text("t,q1\n0,1\n")
+    with pytest.raises(cb.CalibodyError, match="give the model first, then the recordings"):
+        propose(tmp_path / "log.csv", [file], tmp_path / "log.toml")
+    with pytest.raises(cb.CalibodyError, match=r"arm\.xml is a model, no experiment; calibody new arm\.xml LOG writes one"):
+        load(file)

@@ -50,6 +50,8 @@ def load(path: str | Path) -> Experiment:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("<"):
+            raise CalibodyError(f"{path.name} is a model, no experiment; calibody new {path.name} LOG writes one.") from None
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
         place = re.search(r"\s*\(at line (\d+), column (\d+)\)", reason)
         line = f":{place[1]}" if place else f":{text.count(chr(10)) + 1}" if "at end of document" in reason else ""

@@ -32,6 +32,7 @@ from calibody.recording.units import fitting
 STILL = "no column has them, and they carry little: taken to have stayed there"
 LIGHT = 0.1
 """Share of the moving mass up to which joints at the end of a mechanism that no log has are taken for fingers, not for arms."""
+MODELS = (".xml", ".mjcf", ".urdf")
 NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
 MILLI = (300.0, 3000.0)
@@ -57,6 +58,8 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     """An experiment file at `out` for a model and recordings of it; nothing is written."""
     if not out.parent.is_dir():
         raise CalibodyError(f'There is no folder "{out.parent}" to write "{out.name}" into; make it first, or give another name to --out.')
+    if model_file.suffix.lower() not in MODELS and any(log.suffix.lower() in MODELS for log in logs):
+        raise CalibodyError(f'"{model_file.name}" is no model; give the model first, then the recordings: calibody new robot.urdf log.csv.')
     model = formats.load(model_file)
     still = _still(model, logs)
     model = held(model, still)

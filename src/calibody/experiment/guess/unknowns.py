@@ -25,7 +25,7 @@ ALONE = 0.99
 
 
 def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, driven: bool) -> dict[str, Unknown]:
-    """The payload and friction of the observed joints, then moments of the payload, or masses: the ones to keep first."""
+    """The payload and friction of the observed joints, then moments of the payload, or masses, or moments of bodies that nothing drives: the ones to keep first."""
     out: dict[str, Unknown] = {}
     if payload is not None:
         out |= {f"body.{payload}.{number}": Unknown() for number in ("mass", "com.x", "com.y", "com.z")}
@@ -37,6 +37,8 @@ def candidates(model: Model, joints: Sequence[str], payload: str | None, found: 
         out |= {f"body.{payload}.inertia.{number}": Unknown(lower=0.0) for number in ("xx", "yy", "zz")}
     elif driven:
         out |= {f"body.{b.name}.mass": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints)}
+    else:  # free swings tell how the mass lies, not how much there is
+        out |= {f"body.{b.name}.inertia.{c}": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints) for c in ("xx", "yy", "zz")}
     return out
 
 
