@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 WIDE = 140
 """Columns where the output is no terminal, which would be taken for 80 wide."""
 HEADINGS = ("iteration", "stage", "cost", "still moving", "time left")
+SILENT = 10.0
+"""s after which a log hears of a fit that is still on the same mesh."""
 ROWS = 12
 """Iterations the live table shows."""
 
@@ -50,7 +53,7 @@ class Progress(AbstractContextManager["Progress"]):
     """Shows how far a fit is, in a terminal and in a notebook alike: `cb.fit(..., report=cb.Progress())`.
 
     A table that grows while the fit runs: stage and mesh, the cost, which parameter still moves and by how many of its standard deviations, and how long it takes at least. Where there is neither
-    terminal nor notebook, plain lines on stderr.
+    terminal nor notebook, a plain line on stderr for every mesh.
     """
 
     def __init__(self, title: str = "fitting") -> None:
@@ -58,6 +61,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
         self.console = Console(stderr=True)
         self.live: Live | None = None
+        self.said: tuple[str, float] | None = None
         self.cell: Any = None
         """What a notebook shows, replaced with every iteration."""
         if Console().is_jupyter:
@@ -85,8 +89,16 @@ class Progress(AbstractContextManager["Progress"]):
             show({"text/html": self._repr_html_(), "text/plain": self._line(iteration)}, raw=True)
         elif self.live is not None:
             self.live.update(self._table())
-        else:
+        elif self._news():
             self.console.print(self._line(iteration), markup=False, highlight=False, soft_wrap=True)
+
+    def _news(self) -> bool:
+        """For a log: whether this is another mesh or stage, or nothing was said for a while."""
+        place, now = self.rows[-1][1], time.monotonic()
+        if self.said is not None and place == self.said[0] and now < self.said[1] + SILENT:
+            return False
+        self.said = place, now
+        return True
 
     def _line(self, iteration: Iteration) -> str:
         number, place, cost, _, left = self.rows[-1]
@@ -142,7 +154,7 @@ def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None
     for d in found.determined:
         say(f"  {d.expression} = {d.value:.6g} +- {d.sd:.2g}")
     for channel, fit in found.document["fit"].items():
-        say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.2f} of its noise")
+        say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.3g} times its noise")
     for run, r in ((found.document.get("validation") or {}).get("runs") or {}).items():
         say(f"{run}: predicted without it to {r['rms_over_sd']:.3g} times the noise, {100 * r['inside']:.0f} % of the samples inside the 95 % band")
     for line in forces_described(found):

@@ -72,4 +72,6 @@ def _parameters(model: Model, everything: bool) -> Iterator[tuple[str, ...]]:
 
 
 def _numbers(values: tuple[float, ...]) -> str:
-    return " ".join(f"{x:.6g}" for x in values)
+    """Components next to each other; what is rounding beside the largest is zero."""
+    least = 1e-12 * max(map(abs, values), default=0.0)
+    return " ".join(f"{x if abs(x) > least else 0.0:.6g}" for x in values)

@@ -124,3 +124,80 @@ def test_a_payload_on_a_massless_frame_is_found_and_written(tmp_path: Path) -> N
     assert found.model["body.payload.mass"] == pytest.approx(e.value) and found.model.body("payload").parent == "tool0"
     assert any('the saved file has it as a link, fixed to "tool0"' in note for note in found.notes)
     assert any("does not contain what the experiment declares beside it (sensor.encoder)" in note for note in found.notes)
+
+
+# -- joints that are held -------------------------------------------------------------------------------------------------------------------
+
+GRASP = """\
+<mujoco model="grasp">
+  <worldbody>
+    <body name="arm"><joint name="shoulder" axis="0 1 0" damping="0.1"/><inertial pos="0 0 -0.2" mass="1" diaginertia="0.02 0.02 0.001"/>
+      <body name="hand" pos="0.03 0 -0.4" quat="0.9 0.1 0.3 0.2"><joint name="wrist" axis="0.2 1 0.3" pos="0.01 0.02 0.03" ref="0.1"/><inertial pos="0 0.01 -0.05" mass="0.3" diaginertia="0.001 0.002 0.0015"/>
+        <body name="finger" pos="0 0 -0.1"><joint name="grip" type="slide" axis="0 1 1"/><inertial pos="0 0 -0.02" mass="0.05" diaginertia="1e-5 1e-5 1e-5"/></body></body></body>
+  </worldbody>
+  <actuator><motor name="m" joint="shoulder"/><position name="g" joint="grip" kp="5"/></actuator>
+</mujoco>
+"""
+
+
+def test_a_held_joint_is_where_it_was(tmp_path: Path) -> None:
+    """Against MuJoCo with the joints at these coordinates: the same places, and the same inertia about the shoulder."""
+    import mujoco
+
+    from calibody.experiment.held import held, released
+
+    (tmp_path / "grasp.xml").write_text(GRASP)
+    model = cb.load(tmp_path / "grasp.xml")
+    fixed = held(model, {"wrist": 0.7, "grip": 0.04})
+    assert [j.name for j in fixed.joints] == ["shoulder"] and [a.name for a in fixed.actuators] == ["m"]
+    engine = mujoco.MjModel.from_xml_string(GRASP)
+    state = mujoco.MjData(engine)
+    state.qpos[:] = 0.3, 0.7, 0.04
+    mujoco.mj_forward(engine, state)
+    ours = cb.simulate(fixed, 0.002, 0.001, {"joint.shoulder.angle": 0.3})
+    for name in ("hand", "finger"):
+        np.testing.assert_allclose(ours[f"body.{name}.com"][0], state.xipos[engine.body(name).id], atol=1e-9)
+    mass = np.zeros((3, 3))
+    mujoco.mj_fullM(engine, state, mass)
+    zero = np.zeros(1)
+    needed = [cb.inverse_dynamics(fixed, np.array([0.3]), zero, np.array([a]))[0] for a in (0.0, 1.0)]
+    assert needed[1] - needed[0] == pytest.approx(mass[0, 0], rel=1e-9)
+    heavier = fixed.replace({"body.hand.mass": 0.4})
+    whole = released(heavier)
+    assert whole.joints == model.joints and whole.actuators == model.actuators and whole["body.hand.mass"] == 0.4
+    assert whole.body("finger") == model.body("finger")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("held = { wrst = 0.0 }", 'swing.toml:3: The model holds "wrst", which is no joint of it'),
+        ('held = { hinge = "open" }', "give a finite number"),
+        ("held = 3", "a table of joints and where they were"),
+    ],
+)
+def test_what_cannot_be_held_is_said(tmp_path: Path, line: str, said: str) -> None:
+    from experiment.swing import EXPERIMENT, write
+
+    file = write(tmp_path, EXPERIMENT.replace('file = "swing.xml"\n', f'file = "swing.xml"\n{line}\n', 1))
+    with pytest.raises(cb.CalibodyError) as caught:
+        load(file).model()
+    assert said in str(caught.value)
+
+
+def test_held_joints_are_written_down(tmp_path: Path) -> None:
+    """An experiment with them is saved and read again; of a mass that ended at zero a model is written all the same."""
+    from calibody.experiment.possible import possible
+    from calibody.experiment.writing import save
+
+    (tmp_path / "grasp.xml").write_text(GRASP)
+    text = (
+        '[model]\nfile = "grasp.xml"\nheld = { wrist = 0.7, grip = 0.04 }\n[[run]]\ndata = "log.csv"\nobserve = { "joint.shoulder.angle" = { column = "q" } }\n'
+    )
+    (tmp_path / "grasp.toml").write_text(text)
+    found = load(tmp_path / "grasp.toml")
+    save(found, tmp_path / "again.toml")
+    assert load(tmp_path / "again.toml") == found and dict(found.held) == {"wrist": 0.7, "grip": 0.04}
+    nothing = found.model().replace({"body.hand.mass": 0.0}, check=False)
+    moved, notes = possible(nothing, ())
+    assert 0.0 < moved["body.hand.mass"] < 1e-5 and any("mass of body.hand" in note for note in notes)

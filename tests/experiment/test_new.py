@@ -225,3 +225,108 @@ def test_validate_predicts_recordings_that_were_not_fitted(tmp_path: Path, capsy
     assert "Recordings that were not fitted" in page and "swing (was fitted)" in page
     again = saved.predict(cb.read(tmp_path / "other.csv", observe={"joint.hinge.angle": "theta"}, drive={"actuator.motor": "u"}))
     assert again.rms["joint.hinge.angle"] == pytest.approx(found["channels"]["joint.hinge.angle"]["rms"], rel=1e-6)
+
+
+# -- names as people write them -----------------------------------------------------------------------------------------------------------
+
+CARTS = """\
+<mujoco model="carts">
+  <worldbody>
+    <body name="cart"><joint name="slider" type="slide" axis="1 0 0"/><inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
+      <body name="pole"><joint name="hinge" axis="0 1 0"/><inertial pos="0 0 -0.3" mass="0.4" diaginertia="0.01 0.01 0.001"/>
+        <body name="pole2" pos="0 0 -0.6"><joint name="hinge2" axis="0 1 0"/><inertial pos="0 0 -0.3" mass="0.3" diaginertia="0.01 0.01 0.001"/></body></body></body>
+  </worldbody>
+  {actuators}
+</mujoco>
+"""
+MOTOR = '<actuator><motor name="motor" joint="slider"/></actuator>'
+PLACES = ("joint.slider.position", "joint.hinge.angle", "joint.hinge2.angle")
+WRITTEN = {
+    "bodies": (MOTOR, "cart_pos pole_angle pole2_angle action cart_vel", (*PLACES, "actuator.motor", "joint.slider.rate")),
+    "joints whose names begin alike": (MOTOR, "hinge2_pos hinge_pos slider_pos hinge2_vel", (PLACES[2], PLACES[1], PLACES[0], "joint.hinge2.rate")),
+    "letters": (MOTOR, "theta1 theta2 x xdot force", (PLACES[1], PLACES[2], PLACES[0], "joint.slider.rate", "joint.slider.force")),
+    "letters that differ": ("", "x theta phi u_x", (*PLACES, "joint.slider.force")),
+    "an engine's": (MOTOR, "qpos0 qpos1 qpos2 qvel0 qvel1 qvel2 ctrl0", (*PLACES, "joint.slider.rate", "joint.hinge.rate", "joint.hinge2.rate", "actuator.motor")),
+    "units in brackets": (MOTOR, "s [mm]|alpha [deg]|beta [deg]|Voltage (V)", (*PLACES, "actuator.motor")),
+    "where a body is, not its joint": (MOTOR, "pole_x pole_y pole2_x hinge_pos", ("joint.hinge.angle",)),
+    "of the tool": (MOTOR, "q0 q1 q2 tcp_force_0 tcp_force_1 tcp_force_2 ee_speed_0 ee_speed_1 ee_speed_2", PLACES),
+}  # fmt: skip
+NOT_JOINTS = {"pole_x", "pole_y", "pole2_x", *(f"{what}_{k}" for what in ("tcp_force", "ee_speed") for k in range(3))}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_columns_as_people_name_them(tmp_path: Path, case: str) -> None:
+    actuators, columns, channels = WRITTEN[case]
+    (tmp_path / "carts.xml").write_text(CARTS.format(actuators=actuators))
+    listed = columns.split("|") if "|" in columns else columns.split()
+    found = matched(cb.load(tmp_path / "carts.xml"), Table("x", {name: np.arange(5.0) for name in ("t", *listed)}), "t")
+    wanted = [c for c in listed if c not in NOT_JOINTS]
+    assert {m.column: m.channel for m in found.matches} == dict(zip(wanted, channels, strict=True))
+    assert {*found.unused, *(m.column for m in found.matches)} == set(listed)
+
+
+ROTARY = """\
+<mujoco model="rotary">
+  <worldbody>
+    <body name="arm"><joint name="first" axis="0 0 1" damping="0.001"/><inertial pos="0.05 0 0" mass="0.1" diaginertia="1e-5 6e-5 6e-5"/>
+      <body name="pendulum" pos="0.1 0 0"><joint name="second" axis="1 0 0" damping="1e-4"/><inertial pos="0 0 -0.07" mass="0.03" diaginertia="4e-5 4e-5 1e-6"/></body></body>
+  </worldbody>
+  <actuator><motor name="motor" joint="first"/></actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("order", [("theta", "alpha"), ("alpha", "theta")])
+def test_of_two_letters_the_torque_says_which_joint_is_which(tmp_path: Path, order: tuple[str, str]) -> None:
+    """theta is the arm, whichever column stands first; a second log follows the first one, though it has nothing to tell by, and units of one are those of both."""
+    (tmp_path / "rotary.xml").write_text(ROTARY)
+    t = np.arange(0.0, 6.0, 0.005)
+    u = 0.01 * np.sin(5.0 * t) + 0.008 * np.sin(11.0 * t + 1.0)
+    made = cb.simulate(cb.load(tmp_path / "rotary.xml"), 6.0, 0.001, drive={"actuator.motor": (t, u)})
+    noise = 1e-3 * np.random.default_rng(0).normal(size=(2, len(t)))
+    measured = {"theta": np.rad2deg(made["joint.first.angle"][:-1:5] + noise[0]), "alpha": np.rad2deg(made["joint.second.angle"][:-1:5] + noise[1])}
+    for name, size in (("swing", 1.0), ("quiet", 1e-3)):
+        pl.DataFrame({"t": t} | {c: size * measured[c] for c in order} | {"u": size * u}).write_csv(tmp_path / f"{name}.csv")
+    found = propose(tmp_path / "rotary.xml", [tmp_path / "swing.csv", tmp_path / "quiet.csv"], tmp_path / "log.toml").experiment
+    for run in found.recordings:
+        assert {c: (o.column, o.unit) for c, o in run.observe.items()} == {"joint.first.angle": ("theta", "deg"), "joint.second.angle": ("alpha", "deg")}
+
+
+def test_a_file_in_another_folder(tmp_path: Path) -> None:
+    """Paths lead from it to the model, unless the two have nothing in common; a folder that is not there is said."""
+    t = np.arange(0.0, 1.0, 0.01)
+    pl.DataFrame({"t": t, "shoulder": np.sin(t), "elbow": np.cos(t)}).write_csv(tmp_path / "log.csv")
+    given = arm(tmp_path / "models"), [tmp_path / "log.csv"], tmp_path / "experiments" / "log.toml"
+    with pytest.raises(cb.CalibodyError, match=r"There is no folder .*experiments\" to write \"log.toml\" into; make it first"):
+        propose(*given)
+    given[2].parent.mkdir()
+    found = propose(*given).experiment
+    assert found.model_file == "../models/arm.xml" and found.recordings[0].data == "../log.csv"
+    elsewhere = propose(*given[:2], Path("/dev/log.toml")).experiment
+    assert elsewhere.model_file == given[0].as_posix() and Path(elsewhere.recordings[0].data).is_absolute()
+
+
+def test_a_free_swing_tells_moments_and_no_masses(tmp_path: Path) -> None:
+    """Without a drive: what is kept is the moment about the hinge and its friction, and the true ones are found."""
+    file = arm(tmp_path)
+    (tmp_path / "arm.xml").write_text(ARM.replace('diaginertia="0.01 0.01 0.005"', 'diaginertia="0.014 0.014 0.005"'))
+    model = cb.load(file)
+    t = np.arange(0.0, 4.005, 0.01)
+    made = cb.simulate(model.replace({"body.lower.inertia.yy": 0.01}), 4.0, 0.001, {"joint.shoulder.angle": 1.0, "joint.elbow.angle": -0.8})
+    noise = 1e-3 * np.random.default_rng(1).normal(size=(2, len(t)))
+    pl.DataFrame({"t": t} | {f"{j}_pos": made[f"joint.{j}.angle"][::10] + noise[k] for k, j in enumerate(JOINTS)}).write_csv(tmp_path / "log.csv")
+    found = propose(file, [tmp_path / "log.csv"], tmp_path / "log.toml")
+    assert set(found.experiment.unknowns) == {"joint.shoulder.damping", "joint.elbow.damping", "body.upper.inertia.yy", "body.lower.inertia.yy"}
+    result = cb.fit(found.experiment.model(), found.experiment.runs(), found.experiment.estimate())
+    for path, value in {"body.lower.inertia.yy": 0.01, "body.upper.inertia.yy": 0.03, "joint.elbow.damping": 0.1}.items():
+        e = result.parameters[path]
+        assert e.sd is not None and abs(e.value - value) < 4.0 * e.sd, (path, e)
+
+
+def test_model_and_log_the_wrong_way_round(tmp_path: Path) -> None:
+    file = arm(tmp_path)
+    (tmp_path / "log.csv").write_text("t,q1\n0,1\n")
+    with pytest.raises(cb.CalibodyError, match="give the model first, then the recordings"):
+        propose(tmp_path / "log.csv", [file], tmp_path / "log.toml")
+    with pytest.raises(cb.CalibodyError, match=r"arm\.xml is a model, no experiment; calibody new arm\.xml LOG writes one"):
+        load(file)

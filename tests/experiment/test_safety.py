@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -114,6 +115,19 @@ def test_ctrl_c_at_ten_moments(run: Command, tmp_path: Path, monkeypatch: pytest
             sd = whole.parameters[path].sd
             assert sd is not None and abs(found.parameters[path].value - whole.parameters[path].value) < 0.01 * sd
             assert found.parameters[path].sd == pytest.approx(sd, rel=1e-3)
+
+
+def test_a_real_ctrl_c(tmp_path: Path) -> None:
+    """The signal, sent to the command as soon as it says something: one sentence, exit code 130, and `--resume` ends the fit."""
+    file = write(tmp_path, REFINED)
+    command = [sys.executable, "-m", "calibody", "fit", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as fit:
+        assert fit.stderr is not None and fit.stderr.readline().startswith("iteration 1: ")
+        fit.send_signal(signal.SIGINT)
+        _, err = fit.communicate(timeout=60)
+    assert fit.returncode == 130 and "Traceback" not in err and "--resume" in err.strip().splitlines()[-1]
+    done = subprocess.run([*command, "--resume", "--quiet"], capture_output=True, text=True)
+    assert done.returncode == 0 and cb.open(tmp_path / "swing-fit").converged, done.stderr
 
 
 def _watched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[float]]:

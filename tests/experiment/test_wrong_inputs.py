@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiment.swing import write as write_swing
-from experiment.wrong_inputs import CASES, MODELS, write
+from experiment.wrong_inputs import CASES, Case, write
 
 import calibody as cb
 from calibody import cli, experiment
@@ -73,9 +73,10 @@ def test_a_unit_undone_has_the_noise_that_it_scatters_by(swing: experiment.Exper
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", MODELS)
-def test_without_a_mistake_it_is_calibrated(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(tmp_path, kind)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_without_a_mistake_it_is_calibrated(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same files as below, noise and all."""
+    file = write(tmp_path, case, mistaken=False)
     with pytest.raises(SystemExit) as ended:
         cli.main(["fit", str(file), "--out", str(tmp_path / "fit"), "--quiet"])
     capsys.readouterr()
@@ -87,7 +88,7 @@ def test_twenty_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     """None is calibrated, each ends with exit code 1 or 2, and the sentence on stderr names the right suspect in at least sixteen."""
     named = []
     for case in CASES:
-        file = write(tmp_path / case.name, case.kind, case)
+        file = write(tmp_path / case.name, case, mistaken=True)
         with pytest.raises(SystemExit) as ended:
             cli.main(["fit", str(file), "--quiet", "--no-validate"])
         said = capsys.readouterr().err

@@ -68,8 +68,8 @@ DRIVES = {"arm": {"actuator.m1": "u1", "actuator.m2": "u2"}, "marked": {"actuato
 
 
 @cache
-def recording(kind: str) -> Columns:
-    """What a machine as the model says would have logged."""
+def recording(kind: str, seed: int = 17) -> Columns:
+    """What a machine as the model says would have logged, with noise of its own for every seed."""
     import tempfile
 
     t = np.arange(0.0, DURATION + 0.5 * PERIOD, PERIOD)
@@ -85,7 +85,7 @@ def recording(kind: str) -> Columns:
     used = {channel: drives[column] for channel, column in DRIVES[kind].items()}
     start = {"joint.pivot.angle": 0.5} if kind == "cart" else {"joint.shoulder.angle": 0.6, "joint.elbow.angle": 0.4}
     motion = cb.simulate(model, DURATION, PERIOD / 10, initial=start, drive={c: (t, u) for c, u in used.items()})
-    chance = np.random.default_rng(17)
+    chance = np.random.default_rng(seed)
     columns = {"t": t, **{column: used[channel] for channel, column in DRIVES[kind].items()}}
     for channel, (column, sd) in CHANNELS[kind].items():
         columns[column] = motion[channel][::10] + sd * chance.normal(size=len(t))
@@ -99,11 +99,12 @@ def experiment(kind: str) -> str:
     return f'[model]\nfile = "model.xml"\n[[run]]\ndata = "log.csv"\nobserve = {{ {observed} }}\ndrive = {{ {driven} }}\n{unknown}'
 
 
-def write(folder: Path, kind: str, case: Case | None = None) -> Path:
-    """Model, recording and experiment in a folder, with the mistake of a case."""
+def write(folder: Path, case: Case, mistaken: bool) -> Path:
+    """Model, recording and experiment of a case in a folder, with its mistake or without."""
     folder.mkdir(parents=True, exist_ok=True)
-    model, columns, text = MODELS[kind], dict(recording(kind)), experiment(kind)
-    if case is not None:
+    kind = case.kind
+    model, columns, text = MODELS[kind], dict(recording(kind, 17 + CASES.index(case))), experiment(kind)
+    if mistaken:
         model, columns, text = case.model(model), case.columns(columns), case.experiment(text)
     (folder / "model.xml").write_text(model)
     pl.DataFrame(columns).write_csv(folder / "log.csv")

@@ -11,7 +11,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, ForcesTogether, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
+from calibody.estimate.result import NOT_QUITE_WHITE, Again, ChannelFit, Comparison, Estimate, ForcesTogether, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
@@ -121,14 +121,16 @@ def _warnings(found: Uncertainty, given: bool, converged: bool) -> list[str]:
     notes = []
     ratio = np.sqrt(found.chi2 / found.dof) if found.dof > 0 else 1.0
     if not converged:  # nothing to say about error bars that are not there
-        return [f"The residuals are {ratio:.2f} times larger than the stated noise."] if given and ratio > 1.2 else []
+        return [f"The residuals are {ratio:.3g} times the stated noise (all channels together)."] if given and ratio > 1.2 else []
     if given and ratio > 1.2:
-        notes.append(f"The residuals are {ratio:.2f} times larger than the stated noise; the error bars were inflated accordingly, but look for a model error.")
+        notes.append(
+            f"The residuals are {ratio:.3g} times the stated noise (all channels together); the error bars were inflated accordingly, but look for a model error."
+        )
     if given and ratio < 0.7:
-        notes.append(f"The residuals are only {ratio:.2f} of the stated noise; the error bars may be too large.")
+        notes.append(f"The residuals are only {ratio:.2g} of the stated noise; the error bars may be too large.")
     if found.robust:
         notes.append(
-            "The residuals are not white noise; the error bars allow for their correlation (the naive ones stand beside them), not for what a term missing in the model would move."
+            f"{NOT_QUITE_WHITE}; the error bars allow for their correlation (the naive ones stand beside them), not for what a term missing in the model would move."
         )
     if found.agreement is not None and not found.agreement.agree:
         a = found.agreement

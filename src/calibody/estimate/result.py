@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 APART = 3.0
 """Standard deviations by which estimates with and without unmodelled forces may differ."""
+NOT_QUITE_WHITE = "The residuals are not white noise"
+"""How the note begins that says so."""
 FORCES_DECIDE = "The estimates depend on the unmodelled forces"
 """How the note begins that says that they differ by more; the verdict looks for it."""
 COARSE = 0.5

@@ -61,7 +61,7 @@ class Watch:
     def __call__(self, iteration: Iteration) -> None:
         now = time.perf_counter()
         finer = self.last is None or (iteration.stage, iteration.h) != (self.last.stage, self.last.h)
-        if self.last is not None and iteration.stage != self.last.stage:
+        if self.last is not None and (iteration.stage != self.last.stage or iteration.h > self.last.h):  # begun anew
             self.meshes = 0
         self.meshes += finer
         if self.last is not None:
@@ -88,7 +88,7 @@ class Watch:
         """At least."""
         if self.last is None or not self.durations or not np.isfinite(self.last.change):
             return float("nan")
-        each = min(self.durations)
+        each = float(np.median(self.durations[-8:]))
         here = np.clip(np.ceil(np.log(max(self.last.change, 1e-12) / ENOUGH) / np.log(SHRINKS)), 0, MOST)
         return each * float(here + AFTER + (2 * FINER + AFTER if self.meshes == 1 and self.last.h else 0))
 
@@ -97,4 +97,4 @@ class Watch:
         seconds = self.seconds_left
         if not np.isfinite(seconds):
             return ""
-        return f"at least {seconds:.0f} s" if seconds >= 1.0 else "about a second"
+        return f"at least {seconds:.0f} s" if seconds >= 1.5 else ""  # less is over before it is read, or not the whole truth

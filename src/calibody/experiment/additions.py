@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibody.errors import CalibodyError, nearest
+from calibody.experiment.held import released
 from calibody.model import Body, Model, Sensor, Site
 from calibody.model.elements import IDENTITY, WORLD, ZERO, Quaternion4, Vector3
 
@@ -72,6 +73,7 @@ def in_file(model: Model) -> tuple[Model, list[str]]:
     """The part of a calibrated model that its file can hold, and what is said about the rest."""
     if model.source is None:
         return model, []
+    model = released(model)
     known = model.source.original.tables
     left: dict[str, list[Any]] = {kind: [e for name, e in model.tables[kind].items() if name in known[kind]] for kind in ("site", "sensor")}
     gone = [f"{kind}.{name}" for kind in left for name in model.tables[kind] if name not in known[kind]]

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from calibody.recording.recording import Recording
 
 FILE = ".solved-meshes"
+_PATHS = {"PosixPath", "WindowsPath", "Path", "PurePosixPath", "PureWindowsPath"}
 _ALLOWED = ("calibody.", "numpy.", "scipy.sparse.")
 _PLAIN = {
     "builtins": {"dict", "list", "tuple", "set", "frozenset", "slice", "range", "complex", "int", "float", "str", "bytes", "bool"},
     "collections": {"OrderedDict", "defaultdict"},
-    "pathlib": {"PosixPath", "WindowsPath", "Path", "PurePosixPath", "PureWindowsPath"},
+    "pathlib": _PATHS,
+    "pathlib._local": _PATHS,  # where Python 3.13 has them
     "numpy": {"ndarray", "dtype"},
     "functools": {"partial"},
 }
@@ -83,7 +85,7 @@ def _key(experiment: Experiment, recordings: Sequence[Recording]) -> str:
         __version__,
         repr(experiment.method),
         repr(experiment.unknowns),
-        repr((experiment.sites, experiment.sensors, experiment.payloads)),
+        repr((experiment.sites, experiment.sensors, experiment.payloads, dict(experiment.held))),
         repr(experiment.recordings),
     )
     digests = [r.sha256 or "" for r in recordings]

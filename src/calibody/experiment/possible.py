@@ -2,7 +2,8 @@
 
 Data often tell one moment of a body and not the others: of a link that turns about y, `inertia.yy`. Estimated alone it may exceed the sum of the two others, which no distribution of mass has, and no program would
 read such a model. With the second moments of mass P = tr(I)/2 - I, a body is possible if P has no negative eigenvalue: a convex cone. What was determined is kept, a linear
-condition; the nearest P (in the Frobenius norm) in both sets is found by Dykstra's alternating projections. If no P is in both, all moments are moved.
+condition; the nearest P (in the Frobenius norm) in both sets is found by Dykstra's alternating projections. If no P is in both, all moments are moved. A mass that ended at zero, of a body that has a
+centre of mass, gets the least mass that files can hold (`LEAST_MASS`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ ROUNDING = 1e-9
 """Of the largest second moment: how far a body counts as possible."""
 MARGIN = 1e-7
 """The same, what the smallest second moment is moved to: files have rounding, and other programs are strict."""
+LEAST_MASS = 1e-6
+"""Of the heaviest body."""
 _BY_P = np.array([[0, 1, 1, 0, 0, 0], [1, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 0, -1, 0, 0], [0, 0, 0, 0, -1, 0], [0, 0, 0, 0, 0, -1]], dtype=float)
 _BY_P[3:] /= math.sqrt(2.0)
 """xx yy zz xy xz yz of the inertia from (Pxx, Pyy, Pzz, sqrt 2 Pxy, sqrt 2 Pxz, sqrt 2 Pyz), in which the Frobenius norm is the plain one."""
@@ -29,7 +32,11 @@ _BY_P[3:] /= math.sqrt(2.0)
 def possible(model: Model, determined: Collection[str]) -> tuple[Model, list[str]]:
     """The model with bodies that can be, and what was moved for it; paths that are `determined` stay where that is possible."""
     changes, notes = {}, []
+    least = LEAST_MASS * max((b.mass for b in model.bodies), default=0.0)
     for body in model.bodies:
+        if body.mass <= 0.0 and (any(body.com) or any(body.inertia)):
+            changes[f"body.{body.name}.mass"] = least
+            notes.append(f"No body has a centre of mass and no mass; in the calibrated model the mass of body.{body.name} is {least:.2g} kg instead of 0.")
         if (moved := _moved(body, determined)) is None:
             continue
         changes[f"body.{body.name}.inertia"] = moved
@@ -37,7 +44,7 @@ def possible(model: Model, determined: Collection[str]) -> tuple[Model, list[str
         notes.append(
             f"No body has the moments of body.{body.name} as estimated; in the calibrated model those were moved that make it possible with the least change: {', '.join(parts)} kg m^2."
         )
-    return model.replace(changes), notes
+    return model.replace(changes) if changes else model, notes
 
 
 def _moved(body: Body, determined: Collection[str]) -> tuple[float, ...] | None:

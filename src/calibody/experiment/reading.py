@@ -50,6 +50,8 @@ def load(path: str | Path) -> Experiment:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("<"):
+            raise CalibodyError(f"{path.name} is a model, no experiment; calibody new {path.name} LOG writes one.") from None
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
         place = re.search(r"\s*\(at line (\d+), column (\d+)\)", reason)
         line = f":{place[1]}" if place else f":{text.count(chr(10)) + 1}" if "at end of document" in reason else ""
@@ -162,7 +164,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
                 f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [[site]], [[sensor]] and [[payload]]."}',
             )
     model = _one(file, "model", given.get("model", {}))
-    model.check_keys(("file",))
+    model.check_keys(("file", "held"))
     if "file" not in model.given:
         model.fail("file", 'the model is missing; give [model] with file = "robot.xml" (MJCF or URDF).')
     runs = tuple(_run(table) for table in _several(file, "run", given.get("run", [])))
@@ -177,15 +179,28 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         sites=tuple(_added(table, Site, SITE_KEYS) for table in _several(file, "site", given.get("site", []))),
         sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
         payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
+        held=_held(model),
         folder=file.path.parent,
         source=file.path.name,
         lines=_lines(file, runs, given),
     )
 
 
+def _held(model: _Table) -> dict[str, float]:
+    given = model.mapping("held", "a table of joints and where they were, such as { gripper = 0.0 }")
+    for joint, value in given.items():
+        if not is_finite(value):
+            model.fail("held", f'held says that the joint "{joint}" was at {value!r}; give a finite number [rad or m].')
+    return {joint: float(value) for joint, value in given.items()}
+
+
 def _lines(file: _File, runs: tuple[RunSpec, ...], given: Mapping[str, Any]) -> dict[str, int]:
     """Where things stand that can turn out wrong later, when the model and the recordings are there."""
-    found: dict[str, int | None] = {"model": file.line_of("model", 0, "file"), "method": file.line_of("method", 0, "")}
+    found: dict[str, int | None] = {
+        "model": file.line_of("model", 0, "file"),
+        "method": file.line_of("method", 0, ""),
+        "held": file.line_of("model", 0, "held"),
+    }
     for name in ("site", "sensor", "payload"):
         if given.get(name):
             found[name] = file.line_of(name, 0, "")

@@ -20,6 +20,7 @@ from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload, added
+from calibody.experiment.held import held
 from calibody.model import Model, Sensor, Site
 from calibody.recording import readers
 from calibody.recording.readers import DriveSpec, ObserveSpec
@@ -110,6 +111,8 @@ class Experiment:
     """What instruments do to their channels."""
     payloads: tuple[Payload, ...] = ()
     """Bodies fixed to frames."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Joints that did not move, and where they were [rad or m]."""
     folder: Path = Path()
     """What the files are relative to."""
     source: str = field(default="experiment", compare=False)
@@ -141,6 +144,8 @@ class Experiment:
         with self.told_where("model"):
             refuse_missing(path, self.model_file, "The model", self.source)
             model = formats.load(path)
+        with self.told_where("held", "model"):
+            model = held(model, self.held)
         with self.told_where("payload", "site", "sensor"):
             return added(model, self.sites, self.sensors, self.payloads)
 

@@ -156,7 +156,9 @@ def _own_notes(c: Compiled, dropped: int) -> list[str]:
     m = c.mj
     fixed = [c.names["body"][i] for i in range(1, m.nbody) if m.body_parentid[i] == 0 and m.body_jntnum[i] == 0]
     notes = [f"The root link is fixed to the world: {', '.join(fixed)}."] if fixed else []
-    return notes + ([f"Shapes given as meshes (or by unknown tags) are not drawn: {dropped}."] if dropped else [])
+    return notes + (
+        [f"Shapes given as meshes (or by unknown tags) play no part in the motion, and reports draw those whose files are found: {dropped}."] if dropped else []
+    )
 
 
 def _element_lists(c: Compiled, document: Document) -> dict[str, list[Element | None]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import COARSE, FORCES_DECIDE
+from calibody.estimate.result import COARSE, FORCES_DECIDE, NOT_QUITE_WHITE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ def verdict(found: Saved) -> Verdict:
         *_outliers(found),
     )
     if (times := _largest_residual(found)) > ABSURD:
-        return Verdict(BAD, f"Not calibrated: the model does not describe these data (residuals {plain(times, 3)} times the noise).{_suspicion(found)}", items)
+        upto = "up to " if len(found.document["fit"]) > 1 else ""
+        return Verdict(
+            BAD, f"Not calibrated: the model does not describe these data (residuals {upto}{plain(times, 3)} times the noise).{_suspicion(found)}", items
+        )
     if left := _unexplained(found):
         return Verdict(BAD, f"Not calibrated: the model does not describe these data (most of {listed(left)} is left over).{_suspicion(found)}", items)
     total, good = len(found.parameters), sum(e.sd is not None for e in found.parameters.values())
@@ -264,7 +267,7 @@ def _residuals(found: Saved) -> Iterator[Item]:
     lacking = {s.path for s in found.lacks}
     coloured = [c for c, f in fit.items() if f"{c}.noise" in lacking or (not smoothed and f["whiteness"] is not None and f["whiteness"] < NOT_WHITE)]
     question = "Do the residuals look like noise?"
-    sizes = tuple(f"{c}: rms {plain(f['rms'], 3)} {f.get('unit', '')}, {plain(f['rms_over_sd'], 3)} of its noise." for c, f in fit.items())
+    sizes = tuple(f"{c}: rms {plain(f['rms'], 3)} {f.get('unit', '')}, {plain(f['rms_over_sd'], 3)} times its noise." for c, f in fit.items())
     if large:
         worst = max(fit[c]["rms_over_sd"] for c in large)
         sentence = f"No: those of {listed(large)} are up to {plain(worst, 3)} times the stated noise. The error bars were inflated; look for something the model lacks."
@@ -277,7 +280,14 @@ def _residuals(found: Saved) -> Iterator[Item]:
     elif small:
         yield Item(question, MIND, f"They are smaller than the stated noise ({listed(small)}); the error bars may be too large.", sizes)
     else:
-        yield Item(question, GOOD, f"Yes: white, and of the size {'that was stated' if given else 'that the fit found'}.", sizes)
+        size = "that was stated" if given else "that the fit found"
+        remembers = any(NOT_QUITE_WHITE in note for note in found.notes)  # a trace that moves error bars, not one that speaks against the model
+        yield Item(
+            question,
+            GOOD,
+            f"Yes: of the size {size}, with a trace of a memory that the error bars allow for." if remembers else f"Yes: white, and of the size {size}.",
+            sizes,
+        )
 
 
 def _missed(found: Saved) -> Iterator[Item]:

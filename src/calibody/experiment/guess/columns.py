@@ -10,8 +10,11 @@ from calibody.experiment.guess.names import COMMAND, CONTROL, POSITION, RATE, TO
 from calibody.model import Model
 from calibody.model.elements import HINGE, SCALARS
 from calibody.recording.tables import Table
+from calibody.recording.units import UNITS
 
 SURE, LIKELY, UNSURE = "sure", "likely", "unsure"
+ELECTRIC_UNITS = ("V", "mV", "A", "mA", "%")
+"""Of controls, which no channel is measured in."""
 _SITE = {
     "acc": "acceleration",
     "accel": "acceleration",
@@ -58,24 +61,50 @@ class Columns:
 def matched(model: Model, table: Table, clock: str) -> Columns:
     """Every column of a table but the clock."""
     joints = [j.name for j in model.joints if j.kind in SCALARS]
-    elements = {kind: names.own_words(found) for kind, found in (("joint", joints), ("actuator", [a.name for a in model.actuators]))}
-    sites = names.own_words([s.name for s in model.sites])
+    moved = {body.name: own[0].name for body in model.bodies if len(own := model.joints_of(body.name)) == 1 and own[0].kind in SCALARS}
+    elements = {"joint": joints, "actuator": [a.name for a in model.actuators], "body": list(moved)}
+    known, sites = {kind: names.own_words(given) for kind, given in elements.items()}, names.own_words([s.name for s in model.sites])
     found: list[Match] = []
     unused: dict[str, str] = {}
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[int | None, str]]] = {}
+    open_: dict[str, list[_Open]] = {}
     for column in (c for c in table.columns if c != clock):
-        split = names.words(column)
-        match = _site(column, split, sites) or _named(model, column, split, elements)
+        split = names.words(_bare(table, column))
+        match = _site(column, split, sites) or _named(model, column, split, known, moved)
         quantity = names.quantity(split)
+        if quantity == CONTROL and not model.actuators and not names.electric(split):
+            quantity = COMMAND  # of a model without actuators: what drives is a torque
         if match is not None and match.quantity != UNUSED:
             found.append(match)
         elif quantity in (None, UNUSED):
             unused[column] = "its name says nothing that a fit reads" if quantity is None else "wanted, filtered or derived values are no measurement"
         else:
-            groups.setdefault((quantity, tuple(w for w in split if not w.isdigit())), []).append((names.number_in(split), column))
-    for (quantity, _), members in groups.items():
-        _in_order(model, joints, quantity, members, found, unused)
+            open_.setdefault(quantity, []).append(_Open(column, tuple(split)))
+    for quantity, columns in open_.items():
+        _without_names(model, joints, quantity, columns, found, unused)
     return Columns(clock, _once(found, unused), unused)
+
+
+def _bare(table: Table, column: str) -> str:
+    """A column's name without a unit in brackets at its end, whose letters would be taken for words; [elbow] and [3] are part of the name."""
+    unit = table.stated_unit(column)
+    return column[: column.rindex(unit)] if unit in UNITS or unit in ELECTRIC_UNITS else column
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A column that has no element's name in its own."""
+
+    column: str
+    split: tuple[str, ...]
+
+    @property
+    def stem(self) -> tuple[str, ...]:
+        return tuple(w for w in self.split if not w.isdigit())
+
+    @property
+    def place(self) -> tuple[bool, int]:
+        number = names.number_in(self.split)
+        return number is None, number or 0
 
 
 def _site(column: str, split: Sequence[str], sites: dict[str, list[str]]) -> Match | None:
@@ -86,17 +115,21 @@ def _site(column: str, split: Sequence[str], sites: dict[str, list[str]]) -> Mat
     return Match(column, f"site.{site}.{quantity}.{split[-1]}", "site", f"{site}.{quantity}.{split[-1]}", f'the name has that of the site "{site}"', LIKELY)
 
 
-def _named(model: Model, column: str, split: Sequence[str], elements: dict[str, dict[str, list[str]]]) -> Match | None:
-    """A column that has the name of a joint, or of an actuator, in its own."""
-    joint, actuator = (names.named(split, elements[kind]) for kind in ("joint", "actuator"))
-    if joint is not None:
-        rest = names.left_over(split, elements["joint"][joint])
+def _named(model: Model, column: str, split: Sequence[str], known: dict[str, dict[str, list[str]]], moved: dict[str, str]) -> Match | None:
+    """A column that has the name of a joint, of the body that a joint moves, or of an actuator, in its own."""
+    joint, body, actuator = (names.named(split, known[kind]) for kind in ("joint", "body", "actuator"))
+    by_name = [(joint, joint, f'the name has that of the joint "{joint}"', SURE)] if joint else []
+    by_name += [(body, moved[body], f'the name has that of the body "{body}", which this joint moves', LIKELY)] if body else []
+    for name, own, why, sure in by_name:
+        rest = names.left_over(split, (*names.words(name), *known["joint" if name == joint else "body"][name]))
         quantity = POSITION if not rest else names.quantity(rest)
-        if quantity == CONTROL and any(a.joint == joint for a in model.actuators):
-            return _control(column, next(a.name for a in model.actuators if a.joint == joint), f'the name has that of the joint "{joint}"', SURE)
-        if quantity is not None:
-            return _joint(model, column, joint, quantity, f'the name has that of the joint "{joint}"', SURE)
-    if actuator is not None and (names.quantity(names.left_over(split, elements["actuator"][actuator])) or CONTROL) in (CONTROL, COMMAND, TORQUE):
+        if quantity == CONTROL and any(a.joint == own for a in model.actuators):
+            return _control(column, next(a.name for a in model.actuators if a.joint == own), why, sure)
+        if quantity == CONTROL and not model.actuators and not names.electric(rest):
+            quantity = COMMAND
+        if quantity is not None and names.angular(rest) in (None, model.joint(own).kind == HINGE):
+            return _joint(model, column, own, quantity, why, sure)
+    if actuator is not None and (names.quantity(names.left_over(split, known["actuator"][actuator])) or CONTROL) in (CONTROL, COMMAND, TORQUE):
         return _control(column, actuator, f'the name has that of the actuator "{actuator}"', SURE)
     return None
 
@@ -111,24 +144,77 @@ def _control(column: str, actuator: str, why: str, sure: str) -> Match:
     return Match(column, f"actuator.{actuator}", CONTROL, actuator, why, sure)
 
 
-def _in_order(model: Model, joints: Sequence[str], quantity: str, members: list[tuple[int | None, str]], found: list[Match], unused: dict[str, str]) -> None:
-    """Columns that are alike but for a number, one for each joint (controls: for each actuator) in the order of the model."""
-    drives = quantity == CONTROL and bool(model.actuators)
+def _without_names(model: Model, joints: Sequence[str], quantity: str, columns: list[_Open], found: list[Match], unused: dict[str, str]) -> None:
+    """Columns of one quantity: those that are alike but for a number, one for each element, in their order; the others by what their letters mean, angles for hinges and lengths for slides."""
+    if quantity == CONTROL and not model.actuators:
+        unused.update(dict.fromkeys((c.column for c in columns), "the model has no actuator for a control"))
+        return
+    drives = quantity == CONTROL
     targets = [a.name for a in model.actuators] if drives else list(joints)
-    columns = [column for _, column in sorted(members, key=lambda m: (m[0] is None, m[0] or 0))]
+    alike: dict[tuple[str, ...], list[_Open]] = {}
+    for c in columns:
+        alike.setdefault(c.stem, []).append(c)
+    rest: list[_Open] = []
+    for members in alike.values():
+        own = _numbered(targets, len(members))
+        if own and _fits(model, members, own, drives):
+            found += _in_order(model, quantity, sorted(members, key=lambda m: m.place), own, LIKELY)
+        else:
+            rest += members
+    taken = {m.element for m in found if m.quantity == quantity}
+    left = [t for t in targets if t not in taken]
+    driven = [t for t in left if any(a.joint == t for a in model.actuators)] if quantity in (TORQUE, COMMAND) and len(rest) < len(left) else []
+    for some in _by_kind(rest, drives):
+        own = [t for t in driven or left if _fits(model, some[:1], [t], drives)]
+        if len(some) == len(own) and _fits(model, some, own, drives):
+            numbered = len({c.stem for c in some}) == 1 and len(some) > 1
+            found += _in_order(model, quantity, sorted(some, key=lambda c: c.place) if numbered else some, own, LIKELY if numbered else UNSURE)
+        else:
+            unused.update({c.column: _unmatched(len(some), len(targets), len(left), drives) for c in some})
+
+
+def _numbered(targets: Sequence[str], count: int) -> list[str]:
+    """The elements that so many numbered columns stand for: all, or the only ones of which there are so many that differ in a number alone (the arm of a robot with a gripper)."""
+    if len(targets) == count:
+        return list(targets)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name in targets:
+        split = names.words(name)
+        if names.number_in(split) is not None:
+            alike.setdefault(tuple(w for w in split if not w.isdigit()), []).append(name)
+    of_that_size = [members for members in alike.values() if len(members) == count > 1]
+    return sorted(of_that_size[0], key=lambda name: names.number_in(names.words(name)) or 0) if len(of_that_size) == 1 else []
+
+
+def _by_kind(columns: list[_Open], drives: bool) -> list[list[_Open]]:
+    """Angles and lengths apart, if all of them say which they are."""
+    if drives or any(names.angular(c.split) is None for c in columns):
+        return [columns] if columns else []
+    return [some for side in (True, False) if (some := [c for c in columns if names.angular(c.split) is side])]
+
+
+def _fits(model: Model, columns: Sequence[_Open], targets: Sequence[str], drives: bool) -> bool:
+    """Whether no angle is put on a slide, and no length on a hinge."""
+    return drives or all(names.angular(c.split) in (None, model.joint(t).kind == HINGE) for c, t in zip(columns, targets, strict=True))
+
+
+def _in_order(model: Model, quantity: str, columns: Sequence[_Open], targets: Sequence[str], sure: str) -> list[Match]:
+    """One column for each; of a single one there is no order to be wrong about."""
+    kind = "actuator" if quantity == CONTROL else model.joint(targets[0]).kind if len({model.joint(t).kind for t in targets}) == 1 else "hinge or slide"
+    if len(targets) == 1:
+        why, sure = (f"the only {kind}", SURE) if sure == LIKELY else (f"the only {kind} that it can be", LIKELY)
+    else:
+        why = f"in the order of the {'model' if sure == LIKELY else 'columns'} ({len(targets)} of kind {kind})"
+    return [
+        _control(c.column, t, why, sure) if quantity == CONTROL else _joint(model, c.column, t, quantity, why, sure)
+        for c, t in zip(columns, targets, strict=True)
+    ]
+
+
+def _unmatched(columns: int, targets: int, left: int, drives: bool) -> str:
     kind = "actuator" if drives else "hinge or slide"
-    if len(columns) != len(targets):
-        for column in columns:
-            unused[column] = (
-                f"{len(columns)} such column{'s' if len(columns) > 1 else ''}, and the model has {len(targets)} of kind {kind}: name them after their elements"
-            )
-        return
-    if quantity == CONTROL and not drives:
-        unused.update(dict.fromkeys(columns, "the model has no actuator for a control"))
-        return
-    why = f"the only {kind}" if len(targets) == 1 else f"in the order of the model ({len(targets)} of kind {kind})"
-    sure = SURE if len(targets) == 1 else LIKELY
-    found += [_control(c, t, why, sure) if drives else _joint(model, c, t, quantity, why, sure) for c, t in zip(columns, targets, strict=True)]
+    others = f" ({targets - left} of them named by other columns)" if left < targets else ""
+    return f"{columns} such column{'s' if columns > 1 else ''}, and the model has {targets} of kind {kind}{others}: name them after their elements"
 
 
 def _once(found: Sequence[Match], unused: dict[str, str]) -> tuple[Match, ...]:

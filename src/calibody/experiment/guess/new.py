@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +15,24 @@ from calibody.errors import CalibodyError
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload, added
 from calibody.experiment.guess import numbers, physics, unknowns
-from calibody.experiment.guess.columns import LIKELY, Columns, Match, matched
+from calibody.experiment.guess.columns import LIKELY, UNSURE, Columns, Match, matched
 from calibody.experiment.guess.names import COMMAND, CONTROL, POSITION, RATE, TORQUE
 from calibody.experiment.guess.numbers import Guess
+from calibody.experiment.guess.order import ordered
 from calibody.experiment.guess.unknowns import rounded
 from calibody.experiment.guess.writing import document
+from calibody.experiment.held import held
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Model
+from calibody.model.elements import SCALARS
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.tables import Table, open_table
 from calibody.recording.units import fitting
 
+STILL = "no column has them, and they carry little: taken to have stayed there"
+LIGHT = 0.1
+"""Share of the moving mass up to which joints at the end of a mechanism that no log has are taken for fingers, not for arms."""
+MODELS = (".xml", ".mjcf", ".urdf")
 NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
 MILLI = (300.0, 3000.0)
@@ -49,15 +56,24 @@ class Proposal:
 
 def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | None = None) -> Proposal:
     """An experiment file at `out` for a model and recordings of it; nothing is written."""
+    if not out.parent.is_dir():
+        raise CalibodyError(f'There is no folder "{out.parent}" to write "{out.name}" into; make it first, or give another name to --out.')
+    if model_file.suffix.lower() not in MODELS and any(log.suffix.lower() in MODELS for log in logs):
+        raise CalibodyError(f'"{model_file.name}" is no model; give the model first, then the recordings: calibody new robot.urdf log.csv.')
     model = formats.load(model_file)
+    still = _still(model, logs)
+    model = held(model, still)
     carried = None if payload is None else Payload(payload, 1.0, _free_name(model))
     runs = [_Log(model, path) for path in logs]
     found = runs[0].explained(model, carried)
+    for run in runs:
+        run.as_in(runs)
     payloads = () if carried is None else (_first_payload(carried, found),)
     experiment = Experiment(
         model_file=_relative(model_file, out.parent),
         recordings=tuple(run.spec(model, found, _relative(run.path, out.parent), _name(run, runs)) for run in runs),
         payloads=payloads,
+        held=still,
         folder=out.parent,
         source=out.name,
     )
@@ -67,10 +83,48 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     given = unknowns.candidates(whole, joints, carried and carried.name, found, driven)
     kept, said = unknowns.kept(whole, recordings, given)
     experiment = dataclasses.replace(experiment, unknowns=kept)
-    guesses = (*(g for run in runs for g in run.guesses), *_of_payload(payloads, found), *_of_friction(kept, found), said)
-    comments = {"model": f"{len(joints)} of its joints are in the log", **_payload_comment(payloads), **{k: v for run in runs for k, v in run.comments.items()}}
+    own = {(g.what, g.value): g for run in reversed(runs) for g in reversed(run.guesses)}  # what several logs have in common, once, as the first says it
+    guesses = (*reversed(own.values()), *_of_still(model, still, joints), *_of_payload(payloads, found), *_of_friction(kept, found), said)
+    comments = {
+        "model": f"{len(joints)} of its joints are in the log",
+        "held": STILL,
+        **_payload_comment(payloads),
+        **{k: v for run in runs for k, v in run.comments.items()},
+    }
     labels = [spec.label for spec in experiment.recordings]
     return Proposal(experiment, guesses, document(experiment, out, comments, dict(zip(labels, (r.columns.unused for r in runs), strict=True)), guesses))
+
+
+def _still(model: Model, logs: Sequence[Path]) -> dict[str, float]:
+    """Joints that no log has, at the end of what the others move, with hardly any mass: fingers. They are taken to have stayed where the model draws them."""
+    found = [matched(model, table := open_table(path), numbers.clock(table)[0]) for path in logs]
+    seen = {m.element for columns in found for m in columns.matches}
+    actuated = {a.joint for columns in found for a in map(model.tables["actuator"].get, (m.element for m in columns.matches if m.quantity == CONTROL)) if a}
+    if any(m.quantity == "site" for columns in found for m in columns.matches) or not seen:
+        return {}
+    below = {b.name: [b.name] for b in model.bodies}
+    for body in reversed(model.ordered_bodies):
+        if body.parent in below:
+            below[body.parent] += below[body.name]
+    moving = sum(model.body(b).mass for b in {b for j in model.joints if j.name in seen for b in below[j.body]})
+    ends = [
+        j
+        for j in model.joints
+        if j.kind in SCALARS and len(model.joints_of(j.body)) == 1 and not {i.name for b in below[j.body] for i in model.joints_of(b)} & (seen | actuated)
+    ]
+    light = {j.name: j.reference for j in ends if sum(model.body(b).mass for b in below[j.body]) < LIGHT * moving}
+    coupled = {j for lp in model.loops for j in (lp.joint1, lp.joint2) if j and j not in light}
+    return {j: s for j, s in light.items() if not any({lp.joint1, lp.joint2} & coupled for lp in model.loops if j in (lp.joint1, lp.joint2))}
+
+
+def _of_still(model: Model, still: Mapping[str, float], joints: Sequence[str]) -> list[Guess]:
+    out = [Guess("held", ", ".join(still), STILL, UNSURE)] if still else []
+    free = [j.name for j in model.joints if j.kind in SCALARS and j.name not in joints]
+    if free:
+        out.append(
+            Guess("not in the log", ", ".join(free), "their motion is estimated with everything else; where they did not move, hold them: [model] held", UNSURE)
+        )
+    return out
 
 
 class _Log:
@@ -82,13 +136,21 @@ class _Log:
         self.columns: Columns = matched(model, self.table, name)
         self.guesses: list[Guess] = [said]
         self.comments: dict[str, str] = {"time": said.why}
+        self.told: physics.Explained | None = None
         self.times = self.table.seconds(name, self.time_unit, "the clock")
         self.units = _units(model, self.table, self.columns, self.times, self.guesses)
         if not self.columns.of(POSITION, RATE) and not self.columns.of("site"):
-            have = ", ".join(f'"{c}"' for c in list(self.table.columns)[:12])
+            have, joints = _some(self.table.columns, 12), _some((j.name for j in model.joints if j.kind in SCALARS), 6)
             raise CalibodyError(
-                f'"{path.name}" has no column that looks like a position of a joint (it has {have}); name them after the joints, "NAME_pos", or number them, q1, q2, ...'
+                f'"{path.name}" has no column that looks like a position of a joint (it has {have}); name them after the joints ({joints}), "NAME_pos", or number them, q1, q2, ...'
             )
+
+    def as_in(self, runs: Sequence[_Log]) -> None:
+        """Columns of the same name are the same in all logs: units that one of them shows, and the order that the first one was found to have."""
+        first = {m.column: m for m in runs[0].columns.matches}
+        same = [first.get(m.column, m) if m.quantity in (POSITION, RATE) and m.sure == UNSURE else m for m in self.columns.matches]
+        self.columns = dataclasses.replace(self.columns, matches=tuple(same))
+        self.units = {c: u for run in reversed(runs) for c, u in run.units.items() if c in self.table.columns}
 
     def values(self, match: Match) -> np.ndarray:
         """A column in SI units."""
@@ -99,22 +161,31 @@ class _Log:
         out = {joint: self.values(m) for joint, m in self.columns.of(TORQUE, COMMAND).items()}
         for name, m in self.columns.of(CONTROL).items():
             motor = model.tables["actuator"][name]
-            if motor.joint and not motor.stiffness and not motor.damping:
+            if motor.joint and not motor.stiffness:  # a damping of its own is part of what the regression calls the joint's
                 out.setdefault(motor.joint, motor.gear * (motor.gain * self.values(m) + motor.bias))
         return out
 
     def explained(self, model: Model, carried: Payload | None) -> physics.Explained | None:
-        """The torques against what the motion needs; None where the log does not have all that this takes."""
-        order, positions, torques = physics.in_order(model), self.columns.of(POSITION), self.torques(model)
+        """The torques against what the motion needs, in the order of columns that explains them best; None where the log does not have all that this takes."""
+        self.columns, other = ordered(self.columns, lambda columns: min((physics.unexplained(model, m) for m in self._motions(model, columns)), default=None))
+        if other:
+            self.guesses.append(Guess("order of columns", "not that of the model", "the torques say so", LIKELY))
+        frame = None if carried is None else dataclasses.replace(carried.body(model), mass=0.0)
+        found = min((physics.explained(model, m, frame) for m in self._motions(model, self.columns)), key=lambda e: sum(e.left.values()), default=None)
+        if found is not None:
+            self._units_of_torques(found)
+        self.told = found
+        return found
+
+    def _motions(self, model: Model, columns: Columns) -> list[physics.Motion]:
+        """The motion through each low-pass; none if a joint's position is missing, or every torque."""
+        order, positions, torques = physics.in_order(model), columns.of(POSITION), self.torques(model)
         if order is None or set(positions) != set(order) or not torques:
-            return None
+            return []
         series = {j: self.values(m) for j, m in positions.items()}
         here = np.isfinite(self.times) & np.isfinite([*series.values(), *torques.values()]).all(axis=0)
-        frame = None if carried is None else dataclasses.replace(carried.body(model), mass=0.0)
         known = order, self.times[here], {j: x[here] for j, x in series.items()}, {j: x[here] for j, x in torques.items()}
-        found = min((physics.explained(model, physics.smoothed(*known, cutoff), frame) for cutoff in physics.CUTOFFS), key=lambda e: sum(e.left.values()))
-        self._units_of_torques(found)
-        return found
+        return [physics.smoothed(*known, cutoff) for cutoff in physics.CUTOFFS]
 
     def _units_of_torques(self, found: physics.Explained) -> None:
         """Thousandths, where all torques are about a thousand times what the masses need."""
@@ -132,11 +203,11 @@ class _Log:
         observe = {m.channel: self._observed(m, label) for m in (*self.columns.of(POSITION, RATE).values(), *self.columns.of("site").values())}
         controls, torques = self.columns.of(CONTROL), self.columns.of(TORQUE, COMMAND)
         hold = "zero" if found is None else found.hold
-        drive = {m.channel: self._driven(m, label, "zero", found) for m in controls.values()}
-        moved = {model.tables["actuator"][a].joint for a in controls}
+        moved = {a: model.tables["actuator"][a].joint for a in controls}
+        drive = {m.channel: self._driven(m, label, "zero", found, moved[a]) for a, m in controls.items()}
         for joint, m in torques.items():
-            if joint not in moved:
-                drive[m.channel] = self._driven(m, label, "zero" if m.quantity == COMMAND else hold, found)
+            if joint not in moved.values():
+                drive[m.channel] = self._driven(m, label, "zero" if m.quantity == COMMAND else hold, found, joint)
             elif m.quantity == TORQUE:
                 observe[m.channel] = self._observed(m, label)
         for m in self.columns.matches:
@@ -152,14 +223,18 @@ class _Log:
         self._say(m, label, noise)
         return ObserveSpec(column=m.column, unit=self.units.get(m.column), sd=sd and rounded(sd), resolution=step and rounded(step, 6))
 
-    def _driven(self, m: Match, label: str, hold: str, found: physics.Explained | None) -> DriveSpec:
+    def _driven(self, m: Match, label: str, hold: str, found: physics.Explained | None, joint: str) -> DriveSpec:
         raw = self.table.numbers(m.column, m.channel)
         sd, _ = numbers.noise(self.times, raw)
         noisy = m.quantity == TORQUE and sd is not None and sd > NOISY * float(np.nanstd(raw))
         held = "held until the next sample" if hold == "zero" else "joined by straight lines"
-        share = "" if found is None or m.element not in found.left else f"; the motion explains {100 * max(0.0, 1.0 - found.left[m.element]):.0f} % of it"
+        share = (
+            ""
+            if found is None or self.told is not found or joint not in found.left
+            else f"; the motion explains {100 * max(0.0, 1.0 - found.left[joint]):.0f} % of it"
+        )
         self._say(m, label, held + share)
-        scale = -1.0 if found is not None and m.element in found.factor and found.factor[m.element] < -0.3 and found.left[m.element] < 0.2 else 1.0
+        scale = -1.0 if found is not None and joint in found.factor and found.factor[joint] < -0.3 and found.left[joint] < 0.2 else 1.0
         if scale < 0.0:
             self.guesses.append(Guess(m.channel, "scale = -1", f"{m.column} is the opposite of what the motion needs", LIKELY))
         return DriveSpec(column=m.column, unit=self.units.get(m.column), hold=hold, sd=rounded(sd) if noisy and sd is not None else None, scale=scale)
@@ -197,6 +272,12 @@ def _units(model: Model, table: Table, columns: Columns, times: np.ndarray, gues
     return out
 
 
+def _some(names: Iterable[str], most: int) -> str:
+    """So many names at most, in quotes."""
+    listed = [f'"{name}"' for name in names]
+    return ", ".join(listed[:most] + (["..."] if len(listed) > most else [])) or "none"
+
+
 def _free_name(model: Model) -> str:
     return next(name for name in ("payload", *(f"payload{k}" for k in range(2, 1000))) if name not in model.tables["body"])
 
@@ -222,10 +303,17 @@ def _payload_comment(payloads: tuple[Payload, ...]) -> Mapping[str, str]:
 
 
 def _of_friction(kept: Mapping[str, Unknown], found: physics.Explained | None) -> list[Guess]:
-    if found is None:
+    """Why dry friction is among the unknowns, or is not: the torques show it, or the model has it."""
+    dry = [path.split(".", 1)[1].rpartition(".")[0] for path in kept if path.endswith(".friction")]
+    shown = [joint for joint in dry if found is not None and joint in found.friction]
+    if found is None and not dry:
         return []
-    dry = [path for path in kept if path.endswith(".friction")]
-    why = "the torques change with the direction of motion" if dry else "the torques do not change with the direction of motion alone"
+    if len(shown) == len(dry):
+        why = "the torques change with the direction of motion" if dry else "the torques do not change with the direction of motion alone"
+    else:
+        why = "the model has it" + (
+            f"; of {', '.join(shown)} the torques show it too" if shown else ", though the torques do not show it" if found is not None else ""
+        )
     return [Guess("dry friction", f"{len(dry)} joint{'s' if len(dry) != 1 else ''}", why, LIKELY)]
 
 
@@ -236,10 +324,10 @@ def _name(run: _Log, runs: Sequence[_Log]) -> str | None:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(path, folder)).as_posix()
-    except ValueError:  # another drive
-        return path.absolute().as_posix()
+    """As seen from a folder, unless the two have nothing in common but the root (or not even that)."""
+    whole, base = path.absolute(), folder.absolute()
+    apart = whole.parts[:2] != base.parts[:2]
+    return whole.as_posix() if apart else Path(os.path.relpath(whole, base)).as_posix()
 
 
 __all__ = ["Proposal", "propose"]

@@ -14,6 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
 from calibody.mechanics.dynamics import forces_along
 from calibody.model import Body, Model
@@ -31,6 +32,8 @@ BETTER = 0.9
 """Square of what is left with a term over that without it, below which the term is there."""
 CLEARLY = 0.7
 """The same for joining samples by straight lines instead of holding them, which is what controllers do."""
+LITTLE = 0.02
+"""Share of a torque that a friction worth knowing has."""
 NOTICED = 0.01
 """Share of a torque's size from which dry friction is worth an unknown."""
 
@@ -61,6 +64,8 @@ class Explained:
     hold: str
     payload: tuple[float, np.ndarray] | None
     """Mass and centre of mass."""
+    little: dict[str, float]
+    """By joint: a damping that would be a small part (`LITTLE`) of its torque, to begin with where the regression finds none."""
 
 
 def in_order(model: Model) -> tuple[str, ...] | None:
@@ -96,7 +101,19 @@ def explained(model: Model, motion: Motion, payload: Body | None = None) -> Expl
     _, left, damping, friction, first = found[hold]
     factor = {j: _factor(motion.torque[hold][:, k], own[:, k], motion.v[:, k]) for k, j in enumerate(motion.joints)}
     carried = (float(first[0]), first[1:4] / first[0]) if payload is not None and first[0] > 0.0 else None
-    return Explained(factor, left, damping, friction, hold, carried)
+    sizes, rates = (np.sqrt(np.mean(x**2, axis=0)) for x in (motion.torque[hold], motion.v))
+    little = {j: LITTLE * float(f / r) for j, f, r in zip(motion.joints, sizes, rates, strict=True) if f > 0.0 and r > 0.0}
+    return Explained(factor, left, damping, friction, hold, carried, little)
+
+
+def unexplained(model: Model, motion: Motion) -> float:
+    """Share of all joints' torques that no masses and frictions explain, none of them negative, whichever the torques' sign: a motion that belongs to other joints needs negative ones."""
+    shared = _body_columns(_without_friction(model), motion)
+    torque = motion.torque["zero"]
+    weight = _weights(torque, shared)
+    columns = _columns(motion, shared, weight, np.ones(len(motion.joints), dtype=bool))
+    scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    return min(nnls(columns / scale, side * (torque * weight).ravel())[1] ** 2 for side in (1.0, -1.0)) / len(torque)
 
 
 def _without_friction(model: Model) -> Model:
@@ -136,8 +153,8 @@ def _factor(torque: np.ndarray, own: np.ndarray, rate: np.ndarray) -> float:
 def _regressed(
     motion: Motion, wanted: np.ndarray, torque: np.ndarray, shared: list[np.ndarray]
 ) -> tuple[float, dict[str, float], dict[str, float], dict[str, float], np.ndarray]:
-    """All joints at once, each weighed by its torque: first without dry friction, then with it where that helps."""
-    count, weight = len(motion.joints), 1.0 / np.maximum(np.sqrt(np.mean(torque**2, axis=0)), 1e-12)
+    """All joints at once, each weighed: first without dry friction, then with it where that helps."""
+    count, weight = len(motion.joints), _weights(torque, shared)
     dry = np.zeros(count, dtype=bool)
     x, left = _solved(motion, wanted * weight, shared, weight, dry)
     tried, less = _solved(motion, wanted * weight, shared, weight, ~dry)
@@ -150,11 +167,22 @@ def _regressed(
     return float(np.sum(left)), by_joint[0], by_joint[1], by_joint[2], first
 
 
-def _solved(motion: Motion, target: np.ndarray, shared: list[np.ndarray], weight: np.ndarray, dry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (shared; damping; friction of the dry joints) and what is left of every joint's torque, in units of its mean square."""
-    each = np.arange(target.shape[1])
+def _weights(torque: np.ndarray, shared: list[np.ndarray]) -> np.ndarray:
+    """By joint: one over its torque; of one that nothing drives, over what the bodies need there."""
+    sizes = [np.sqrt(np.mean(x**2, axis=0)) for x in (torque, *shared)]
+    return 1.0 / np.maximum(np.where(sizes[0] > 0.0, sizes[0], np.max(sizes, axis=0)), 1e-12)
+
+
+def _columns(motion: Motion, shared: list[np.ndarray], weight: np.ndarray, dry: np.ndarray) -> np.ndarray:
+    """Of the regression: shared; damping; friction of the dry joints."""
+    each = np.arange(len(motion.joints))
     own = [np.where(each == k, x, 0.0) for x, which in ((motion.v, each), (np.sign(motion.v), np.flatnonzero(dry))) for k in which]
-    columns = np.stack([(c * weight).ravel() for c in (*shared, *own)], axis=1)
+    return np.stack([(c * weight).ravel() for c in (*shared, *own)], axis=1)
+
+
+def _solved(motion: Motion, target: np.ndarray, shared: list[np.ndarray], weight: np.ndarray, dry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and what is left of every joint's torque, in units of its mean square."""
+    columns = _columns(motion, shared, weight, dry)
     scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
     x = np.linalg.lstsq(columns / scale, target.ravel(), rcond=1e-10)[0] / scale
     return x, np.mean((target.ravel() - columns @ x).reshape(target.shape) ** 2, axis=0)

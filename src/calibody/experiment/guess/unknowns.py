@@ -12,7 +12,7 @@ from calibody.estimate.unknowns import Unknown
 from calibody.experiment.guess.columns import LIKELY, SURE, UNSURE
 from calibody.experiment.guess.numbers import Guess
 from calibody.experiment.guess.physics import Explained
-from calibody.model import Model
+from calibody.model import Body, Model
 from calibody.model.elements import WORLD
 from calibody.recording.recording import Recording
 
@@ -25,25 +25,39 @@ ALONE = 0.99
 
 
 def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, driven: bool) -> dict[str, Unknown]:
-    """The payload and friction of the observed joints, then moments of the payload, or masses: the ones to keep first."""
+    """The payload and friction of the observed joints, then moments of the payload, or masses, or moments of bodies that nothing drives: the ones to keep first."""
     out: dict[str, Unknown] = {}
     if payload is not None:
         out |= {f"body.{payload}.{number}": Unknown() for number in ("mass", "com.x", "com.y", "com.z")}
-    out |= {f"joint.{j}.damping": Unknown(_first(model, f"joint.{j}.damping", found and found.damping.get(j)), lower=0.0) for j in joints}
+    little = {} if found is None else found.little
+    out |= {f"joint.{j}.damping": Unknown(_first(model, f"joint.{j}.damping", found and found.damping.get(j), little.get(j, 0.01)), lower=0.0) for j in joints}
     rubbing = [j for j in joints if (found is not None and j in found.friction) or model.joint(j).friction > 0.0]
-    out |= {f"joint.{j}.friction": Unknown(_first(model, f"joint.{j}.friction", found and found.friction.get(j)), lower=0.0) for j in rubbing}
+    out |= {f"joint.{j}.friction": Unknown(_first(model, f"joint.{j}.friction", found and found.friction.get(j), 0.01), lower=0.0) for j in rubbing}
     if payload is not None:
         out |= {f"body.{payload}.inertia.{number}": Unknown(lower=0.0) for number in ("xx", "yy", "zz")}
     elif driven:
-        out |= {f"body.{b.name}.mass": Unknown() for b in model.ordered_bodies if b.mass > 0.0 and _moves(model, b.name, joints)}
+        out |= {f"body.{b.name}.mass": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints)}
+    else:  # free swings tell how the mass lies, not how much there is
+        out |= {f"body.{b.name}.inertia.{c}": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints) for c in ("xx", "yy", "zz")}
     return out
 
 
-def _first(model: Model, path: str, value: float | None) -> float | None:
-    """The model's value if it has one, else what the regression says, or a small number to begin with."""
-    if model[path] > 0.0:
+def _first(model: Model, path: str, value: float | None, little: float) -> float | None:
+    """The model's value unless it is nothing to speak of, else what the regression says, or a small number to begin with: what the data determine is judged there."""
+    if model[path] >= little:
         return None
-    return rounded(value) if value is not None and value > 0.0 else 0.01
+    return rounded(value) if value is not None and value > little else rounded(little)
+
+
+def _links(model: Model) -> list[Body]:
+    """Of bodies that are fixed to each other, the heaviest: they move as one, and their masses tell the same."""
+    heaviest: dict[str, Body] = {}
+    root: dict[str, str] = {}
+    for body in model.ordered_bodies:
+        root[body.name] = body.name if model.joints_of(body.name) else root.get(body.parent, body.parent)
+        best = heaviest.setdefault(root[body.name], body)
+        heaviest[root[body.name]] = body if body.mass > best.mass else best
+    return list(heaviest.values())
 
 
 def _moves(model: Model, body: str, joints: Sequence[str]) -> bool:

@@ -29,7 +29,9 @@ TAIL = """
 
 def document(experiment: Experiment, out: Path, comments: Mapping[str, str], unused: Mapping[str, Mapping[str, str]], guesses: tuple[Guess, ...]) -> str:
     """`comments` by "model", "payload", "RUN time", "RUN CHANNEL" and parameter; `unused` by run and column."""
-    lines = [HEAD.format(file=out.name, model=experiment.model_file), "[model]", _line("file", experiment.model_file, comments.get("model", "")), ""]
+    lines = [HEAD.format(file=out.name, model=experiment.model_file), "[model]", _line("file", experiment.model_file, comments.get("model", ""))]
+    lines += [_line("held", dict(experiment.held), comments.get("held", ""))] if experiment.held else []
+    lines.append("")
     for payload in experiment.payloads:
         lines += ["[[payload]]", *(_line(k, v, comments["payload"] if k == "frame" else "") for k, v in changed(payload).items()), ""]
     for run in experiment.recordings:
