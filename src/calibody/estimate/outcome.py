@@ -11,7 +11,20 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.reported import initial_theta, values_of
-from calibody.estimate.result import NOT_QUITE_WHITE, Again, ChannelFit, Comparison, Estimate, ForcesTogether, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
+from calibody.estimate.result import (
+    NOT_QUITE_WHITE,
+    Again,
+    ChannelFit,
+    Comparison,
+    Estimate,
+    ForcesTogether,
+    ForceTest,
+    Mesh,
+    Outlier,
+    Result,
+    SlowForce,
+    Suspect,
+)
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
