@@ -40,6 +40,7 @@ def outcome(
     force_tests: dict[str, ForceTest] | None = None,
     limits: np.ndarray | None = None,
     without_forces: Comparison | None = None,
+    hypers: Sequence[Any] = (),
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated; `limits` of what sits at a bound."""
     found = found if solution.converged else found.without_bars
@@ -93,6 +94,7 @@ def outcome(
         uncertainty=found,
         recordings=tuple(recordings),
         again=again,
+        hypers=tuple(hypers),
     )
 
 

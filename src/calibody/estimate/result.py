@@ -329,6 +329,8 @@ class Result:
     mistakes: tuple[Mistake, ...] = ()
     """What is probably wrong with the files, of a fit that did not converge or whose residuals are absurd: the most convincing first; several explain the data alike, and empty means that
     nothing that was tried does."""
+    hypers: tuple[Any, ...] = field(default=(), repr=False)
+    """The standard deviations that were found with the parameters (`marginal.Hyper`)."""
 
     @property
     def converged(self) -> bool:
