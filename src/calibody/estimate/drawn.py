@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calibody.estimate.bands import Band, Predicted
     from calibody.estimate.checks import Check
     from calibody.estimate.result import Estimate, Result
+    from calibody.estimate.target import Target
     from calibody.recording.recording import Recording
 
 SHIFTED, WIDER, SKEWED = 0.3, 0.2, 0.5
@@ -165,6 +166,8 @@ class Posterior:
     notes: tuple[str, ...]
     raw: Raw = field(repr=False)
     result: Result = field(repr=False)
+    targets: tuple[Target, ...] = field(repr=False)
+    """The density near every explanation."""
 
     @property
     def converged(self) -> bool:

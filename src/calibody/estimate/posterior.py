@@ -328,6 +328,7 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
         notes=(),
         raw=raw,
         result=result,
+        targets=drawing.targets,
     )
     return replace(post, notes=tuple(_notes(result, drawing, drawn, post)))
 

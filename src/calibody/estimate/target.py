@@ -149,7 +149,7 @@ class Target:
         theta, problem = eta[: self.p], marginal.resized(self.problem, self.hypers, eta[self.p :])
         try:
             with np.errstate(all="ignore"):
-                motions = [_settle(*given, self.settled) for given in self._predicted(problem, eta)]
+                motions = [settle(*given, self.settled) for given in self.predicted(problem, eta)]
         except (CalibodyError, NumericalError, np.linalg.LinAlgError):  # no mechanism has such numbers
             return FAILED
         if not all(motions):
@@ -162,13 +162,13 @@ class Target:
         gradient = self._gradient(problem, eta, found) if derivatives else None
         return Density(value, gradient, sum(m.factorisations for m in found))
 
-    def _predicted(self, problem: Problem, eta: np.ndarray) -> Iterator[tuple[Problem, States, np.ndarray]]:
+    def predicted(self, problem: Problem, eta: np.ndarray) -> Iterator[tuple[Problem, States, np.ndarray]]:
         d = eta - self.eta
         for single, run, x, columns, response in zip(problem.singles, problem.runs, self.x, problem.columns, self.response, strict=True):
             moved = np.concatenate([d[columns], d[self.p :]])
             yield single, run.move(x, response @ moved), eta[columns]
 
-    def _gradient(self, problem: Problem, eta: np.ndarray, found: Sequence[_Motion]) -> np.ndarray:
+    def _gradient(self, problem: Problem, eta: np.ndarray, found: Sequence[Motion]) -> np.ndarray:
         theta = eta[: self.p]
         if any(run.disturbed for run in problem.runs):
             function = Likelihood(self.problem, self.hypers)
@@ -199,7 +199,7 @@ def constant(problem: Problem) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Motion:
+class Motion:
     """That of one run at given parameters, settled."""
 
     x: States
@@ -210,7 +210,7 @@ class _Motion:
     factorisations: int
 
 
-def _settle(problem: Problem, x: States, theta: np.ndarray, enough: float) -> _Motion | None:
+def settle(problem: Problem, x: States, theta: np.ndarray, enough: float) -> Motion | None:
     """The motion of a problem of one run, from a predicted one on; None where it does not settle."""
     run, before = problem.runs[0], np.inf
     lin, factor, volume = _factored(problem, x, theta)
@@ -224,14 +224,14 @@ def _settle(problem: Problem, x: States, theta: np.ndarray, enough: float) -> _M
         after = F + lin.Fx @ dx
         size = float(np.linalg.norm(after - F))
         if size < enough:
-            return _Motion(run.move(x, dx), after, 0.5 * float(after @ after), volume, factor, 1)
+            return Motion(run.move(x, dx), after, 0.5 * float(after @ after), volume, factor, 1)
         if size > SLOWLY * before:
             break
         before = size
     return _newton(problem, x, theta, enough)
 
 
-def _newton(problem: Problem, x: States, theta: np.ndarray, enough: float) -> _Motion | None:
+def _newton(problem: Problem, x: States, theta: np.ndarray, enough: float) -> Motion | None:
     """With a factorisation per step; where steps grow they are halved."""
     run, before, best = problem.runs[0], np.inf, None
     for k in range(NEWTONS):
@@ -242,7 +242,7 @@ def _newton(problem: Problem, x: States, theta: np.ndarray, enough: float) -> _M
         after = lin.F + lin.Fx @ dx
         size = float(np.linalg.norm(after - lin.F))
         if size < NEARLY:
-            best = _Motion(run.move(x, dx), after, 0.5 * float(after @ after), volume, factor, k + 2)
+            best = Motion(run.move(x, dx), after, 0.5 * float(after @ after), volume, factor, k + 2)
         if size < enough or not np.isfinite(size):
             break
         x, before = run.move(x, (0.5 if size > before else 1.0) * dx), size
@@ -265,7 +265,7 @@ def _values(problem: Problem, x: States, theta: np.ndarray, lin: Linearisation) 
     return F[-len(lin.F) :], C
 
 
-def _by_parameters(problem: Problem, motion: _Motion, theta: np.ndarray) -> np.ndarray:
+def _by_parameters(problem: Problem, motion: Motion, theta: np.ndarray) -> np.ndarray:
     """The derivative of the least cost by the parameters."""
     lin, n = problem.linearised(0, motion.x, theta).part, motion.factor.n
     pulled, multipliers = lin.Fx.T @ lin.F, np.zeros(len(lin.C))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -118,9 +119,10 @@ def _trajectory(
 
 def agreement(chains: np.ndarray) -> tuple[float, float]:
     """R-hat and bulk ESS, the worst over the columns of (chains, draws, columns)."""
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
+    stats: Any = array_stats  # its types say less than what it gives
     columns = [chains[:, :, k] for k in range(chains.shape[2])]
-    rhat = max(float(array_stats.rhat(c, chain_axis=0, draw_axis=1)) for c in columns)
-    ess = min(float(array_stats.ess(c, chain_axis=0, draw_axis=1)) for c in columns)
+    rhat = max(float(stats.rhat(c, chain_axis=0, draw_axis=1)) for c in columns)
+    ess = min(float(stats.ess(c, chain_axis=0, draw_axis=1)) for c in columns)
     return rhat, ess

@@ -130,7 +130,7 @@ def smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Pareto-smoothed logarithms of weights, and k-hat. All alike: nothing to smooth."""
     if float(np.ptp(log_weights)) < 1e-9:
         return log_weights, -np.inf
-    from arviz_stats.base import array_stats  # takes half a second with scipy.stats, and few need it
+    from arviz_stats.base.array import array_stats  # takes half a second with scipy.stats, and few need it
 
     smoothed, khat = array_stats.psislw(-log_weights)  # it takes logarithms of likelihoods, of which the weights are the inverse
     return np.asarray(smoothed, dtype=float), float(khat)
@@ -140,7 +140,7 @@ def quantile(values: np.ndarray, weights: np.ndarray, q: np.ndarray | Sequence[f
     """Of weighted values, along the first axis."""
     order = np.argsort(values, kind="stable")
     cumulated = np.cumsum(weights[order])
-    return np.interp(q, (cumulated - 0.5 * weights[order]) / cumulated[-1], values[order])
+    return np.asarray(np.interp(q, (cumulated - 0.5 * weights[order]) / cumulated[-1], values[order]))
 
 
 def resampled(weights: np.ndarray, count: int, seed: int) -> np.ndarray:
