@@ -145,6 +145,14 @@ def test_the_page_on_the_shadow_method_runs(capsys: pytest.CaptureFixture[str]) 
         assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
 
 
+def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "posterior.md").read_text(encoding="utf-8"), "python")
+    scope: dict = {}
+    exec(compile(block, "posterior.md", "exec"), scope)
+    assert "2 explanations were found" in capsys.readouterr().out
+    assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
+
+
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -179,6 +187,7 @@ GIVEN = (
     "Prediction",
     "Validation",
     "CrossValidation",
+    "Posterior",
     "Saved",
     "CalibodyError",
     "ModelError",

@@ -237,6 +237,7 @@ def _chained(drawing: Drawing, before: Drawn) -> tuple[Drawn, int]:
     modes, length = drawing.modes.kept, max(LENGTH, -(-drawing.samples // CHAINS))
     starts = [start for m, mode in enumerate(modes) for start in _starts(before, m, mode)]
     parts: list[list[chains.Walk]] = []
+    walks: list[chains.Walk] = []
     rhat, ess = np.inf, 0.0
     while len(parts) <= AGAIN and not (rhat < chains.AGREE and ess > chains.ENOUGH):
         drawing.report(f"drawing {CHAINS} chains of {length} in {len(modes)} mode{'s' if len(modes) > 1 else ''}{' further on' if parts else ''}")

@@ -129,10 +129,13 @@ def weigh(log_p: np.ndarray, log_q: np.ndarray) -> Weights:
 def smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Pareto-smoothed logarithms of weights, and k-hat. All alike: nothing to smooth."""
     if float(np.ptp(log_weights)) < 1e-9:
-        return log_weights, -np.inf
+        return log_weights, 0.0
     from arviz_stats.base.array import array_stats  # takes half a second with scipy.stats, and few need it
 
-    smoothed, khat = array_stats.psislw(-log_weights)  # it takes logarithms of likelihoods, of which the weights are the inverse
+    with np.errstate(all="ignore"):  # a tail whose weights are all alike has no shape
+        smoothed, khat = array_stats.psislw(-log_weights)  # it takes logarithms of likelihoods, of which the weights are the inverse
+    if not (np.isfinite(khat) and np.isfinite(smoothed).all()):
+        return log_weights, 0.0
     return np.asarray(smoothed, dtype=float), float(khat)
 
 
