@@ -17,6 +17,7 @@ import pytest
 import calibody as cb
 from calibody import cli
 from calibody.estimate.fit import ESTIMATORS
+from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment import RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec
@@ -97,7 +98,7 @@ def test_the_walk_from_urdf_to_calibrated_urdf(tmp_path: Path, monkeypatch: pyte
 
 def test_all_keys_of_an_experiment_are_documented() -> None:
     text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
-    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, *ESTIMATORS.values()):
+    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, *ESTIMATORS.values()):
         for field in dataclasses.fields(kind):
             assert f"`{field.name}`" in text, field.name
 

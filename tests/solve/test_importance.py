@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,7 +19,7 @@ def _gaussian(mean: float, sd: float = 1.0) -> Truncated:
     return Truncated(np.full(2, mean), sd**2 * np.eye(2), -WIDE, WIDE)
 
 
-def _two(at: float) -> stats.rv_continuous:
+def _two(at: float) -> Any:
     return stats.multivariate_normal(np.full(2, at), np.eye(2))
 
 

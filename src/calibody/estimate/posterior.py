@@ -20,12 +20,12 @@ import numpy as np
 
 from calibody.errors import CalibodyError, shown, told
 from calibody.estimate.drawn import Explanation, Marginal, Posterior, Raw
-from calibody.estimate.estimator import refuse_unless, refuse_unless_one_of
 from calibody.estimate.fit import fit
 from calibody.estimate.modes import Mode, Modes, find
 from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
 from calibody.estimate.result import Result
+from calibody.estimate.sampling import BLOCK, Sampling
 from calibody.estimate.solved import solved_by
 from calibody.estimate.stretch import SAID
 from calibody.estimate.sweep import sweep
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from calibody.model import Model
     from calibody.recording.recording import Recording
 
-SAMPLERS = ("auto", "importance", "hmc", "smc")
-BLOCK = 16
-"""Draws that a process makes at a time."""
 EVEN = 0.1
 """Part of the draws that is shared out evenly among the modes, whatever their evidence."""
 ROUNDS = 3
@@ -136,10 +133,7 @@ def posterior(
     a posterior that is not good: `post.status` says why.
     """
     began = time.perf_counter()
-    refuse_unless(_whole(samples, BLOCK), "samples", samples, f"a number of draws, {BLOCK} or more")
-    refuse_unless(_whole(starts, 0), "starts", starts, "a number of further fits, or 0")
-    refuse_unless(_whole(seed, 0), "seed", seed, "a whole number")
-    refuse_unless_one_of(SAMPLERS, "sampler", sampler)
+    Sampling(samples, starts, sampler, seed)  # refuses what does not fit
     result = _fitted(fitted, runs, estimate, options)
     refuse_improper(result)
     tell = report or (lambda _: None)
@@ -147,10 +141,6 @@ def posterior(
     drawing = Drawing(modes, samples, seed, executor, kept, tell)
     drawn, evaluations = _drawn(drawing, sampler)
     return _posterior(result, drawing, drawn, evaluations, time.perf_counter() - began)
-
-
-def _whole(given: Any, least: int) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= least
 
 
 def _fitted(fitted: Any, runs: Any, estimate: Any, options: dict[str, Any]) -> Result:
