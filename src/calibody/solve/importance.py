@@ -3,8 +3,8 @@
 A draw theta_i of the mixture `q = sum_m share_m q_m` weighs p(theta_i)/q(theta_i), with the whole mixture below whichever component has made it ([owen2000]), so that components may overlap. The largest weights are replaced by the expected order
 statistics of a generalised Pareto distribution that is fitted to them; its shape k-hat says whether the mean of weights means anything: below 0.5 they have a variance, above 0.7 they cannot be trusted ([vehtari2024]).
 
-The numbers that make draw i of a round depend on (seed, round, i) alone (Philox is a function of a key and a counter): draws are the same on any number of processes, and after an interruption. Which component makes it is
-the fractional part of `i times the golden ratio`: the shares of components among any number of draws are as they should be to one draw, which random choices would be to its square root.
+The numbers that make draw i of a round depend on (seed, round, i) alone: they are point i of a scrambled Sobol sequence. So draws are the same on any number of processes, and after an interruption, and more evenly spread than random ones: means of 400 are known to a few hundredths
+of a standard deviation instead of a twentieth. The first number of a point says which component makes the draw, so that shares among any number of draws are as they should be to a draw or two.
 
 **Adaptation** (M-PMC, [cappe2008]): mean, covariance and share of every component from the weighted draws, each counted for a component by the probability that it has made it. Then Student's distribution, whose tails are heavier than most.
 """
@@ -18,7 +18,8 @@ import numpy as np
 
 from calibody.solve.truncated import Truncated
 
-GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+PIECE = 16
+"""Points of a sequence that are made together."""
 GOOD, POOR = 0.5, 0.7
 """k-hat up to which weights are as good as any, and up to which they can be used at all."""
 STUDENT = 5.0
@@ -40,18 +41,13 @@ class Mixture:
 
     def draws(self, seed: int, round_: int, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The components that make these draws, and the draws."""
-        own = self.makers(numbers)
-        uniforms = np.stack([_uniforms(seed, round_, int(i), len(self.components[0].mean)) for i in numbers])
+        points = _points(seed, round_, numbers, 1 + len(self.components[0].mean))
+        own, uniforms = np.minimum(np.searchsorted(np.cumsum(self.shares), points[:, 0], side="right"), len(self.shares) - 1), points[:, 1:]
         out = np.zeros_like(uniforms)
         for m, component in enumerate(self.components):
             if (mine := own == m).any():
                 out[mine] = component.drawn(uniforms[mine])
         return own, out
-
-    def makers(self, numbers: np.ndarray) -> np.ndarray:
-        """The component of each draw."""
-        at = np.mod((numbers + 0.5) * GOLDEN, 1.0)
-        return np.minimum(np.searchsorted(np.cumsum(self.shares), at, side="right"), len(self.shares) - 1)
 
     def log_densities(self, theta: np.ndarray, shares: np.ndarray | None = None) -> np.ndarray:
         """(components, n): of every component, times its share."""
@@ -81,8 +77,17 @@ class Mixture:
         return replace(self, components=tuple(replace(c, freedom=STUDENT) for c in self.components))
 
 
-def _uniforms(seed: int, round_: int, number: int, count: int) -> np.ndarray:
-    return np.random.Generator(np.random.Philox(key=[seed, round_], counter=[0, 0, 0, number])).random(count)
+def _points(seed: int, round_: int, numbers: np.ndarray, dimensions: int) -> np.ndarray:
+    """Of the Sobol sequence of a round, in pieces that are its own: other numbers of points would not be as even."""
+    from scipy.stats import qmc
+
+    out = np.zeros((len(numbers), dimensions))
+    for piece in np.unique(numbers // PIECE):
+        engine = qmc.Sobol(dimensions, rng=np.random.default_rng([seed, round_]))
+        points = (engine.fast_forward(int(piece) * PIECE) if piece else engine).random(PIECE)
+        mine = numbers // PIECE == piece
+        out[mine] = points[numbers[mine] % PIECE]
+    return out
 
 
 def _fitted(component: Truncated, theta: np.ndarray, weights: np.ndarray) -> Truncated:
