@@ -307,10 +307,10 @@ def _unknown(table: _Table) -> tuple[str, Unknown]:
     places = _places(table)
     if (parameter is None) == (name is None):
         table.fail("parameter", 'an [[estimate]] has either parameter = "body.arm.mass" or, for one unknown in several places, name and places.')
-    if (name is None) != (places is None):
-        table.fail(
-            "places", f'{"name" if name else "places"} needs {"places" if name else "name"}: name = "rod", places = {{ "body.rod.com.x" = "0.5 * rod" }}.'
-        )
+    if name is None and places is not None:
+        table.fail("places", 'places needs name: name = "rod", places = { "body.rod.com.x" = "0.5 * rod" }.')
+    if name is not None and places is None:
+        places = {}  # it stands in the places of another
     if name is not None and not name.isidentifier():
         table.fail("name", f"name = {shown(name)} cannot stand in an expression; give one word of letters, digits and _.")
     bound = "a number, or leave it out"
