@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import polars as pl
+import posterior_problems as problems
 import pytest
 from experiment.swing import EXPERIMENT, Command, write
 from report.browser import Browser
@@ -18,7 +19,29 @@ from report.browser import Browser
 import calibody as cb
 from calibody.experiment import load
 from calibody.experiment.writing import save
+from calibody.report.verdict import verdict
 
+KATER = """\
+[model]
+file = "kater.xml"
+[[run]]
+data = "swing.csv"
+observe = { "joint.pivot.angle" = { column = "a", sd = 0.01 } }
+[[estimate]]
+parameter = "body.rod.com.z"
+lower = -0.6
+upper = -0.05
+[[estimate]]
+parameter = "joint.pivot.damping"
+lower = 0.0
+upper = 0.2
+[method]
+h = 0.02
+[posterior]
+samples = 64
+starts = 2
+processes = 1
+"""
 SMALL = EXPERIMENT + "[posterior]\nsamples = 48\nstarts = 1\nprocesses = 1\n"
 
 
@@ -93,6 +116,17 @@ def test_the_table_is_read_and_written(run: Command, tmp_path: Path) -> None:
     for wrong, words in (("samples = 3", "samples = 3"), ('sampler = "nuts"', 'give "auto", "importance"'), ("sample = 4", 'unknown key "sample"')):
         code, _, err = run("check", write(tmp_path, f"{EXPERIMENT}[posterior]\n{wrong}\n"))
         assert code == 2 and words in err and "swing.toml:" in err
+
+
+def test_numbers_of_the_less_probable_of_two_explanations_are_red(run: Command, tmp_path: Path) -> None:
+    problems.kater().save(tmp_path / "kater.xml")
+    o = problems.swing().observations[0]
+    pl.DataFrame({"t": o.times, "a": o.values}).write_csv(tmp_path / "swing.csv")
+    (tmp_path / "kater.toml").write_text(KATER)
+    code, out, err = run("fit", tmp_path / "kater.toml", "--posterior")
+    assert code == 1 and "2 explanations describe the data" in out and "is not the fit's" in out and "Not to be trusted before" in err
+    said = {i.question: i for i in verdict(cb.open(tmp_path / "kater-fit")).items}
+    assert said["Is there more than one explanation?"].level == "bad" and len(said["Is there more than one explanation?"].details) == 2
 
 
 def test_json(run: Command, tmp_path: Path) -> None:
