@@ -17,6 +17,7 @@ import pytest
 import calibody as cb
 from calibody import cli
 from calibody.estimate.fit import ESTIMATORS
+from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment import RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec
@@ -97,7 +98,7 @@ def test_the_walk_from_urdf_to_calibrated_urdf(tmp_path: Path, monkeypatch: pyte
 
 def test_all_keys_of_an_experiment_are_documented() -> None:
     text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
-    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, *ESTIMATORS.values()):
+    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, *ESTIMATORS.values()):
         for field in dataclasses.fields(kind):
             assert f"`{field.name}`" in text, field.name
 
@@ -145,6 +146,14 @@ def test_the_page_on_the_shadow_method_runs(capsys: pytest.CaptureFixture[str]) 
         assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
 
 
+def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "posterior.md").read_text(encoding="utf-8"), "python")
+    scope: dict = {}
+    exec(compile(block, "posterior.md", "exec"), scope)
+    assert "2 explanations were found" in capsys.readouterr().out
+    assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
+
+
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -179,6 +188,7 @@ GIVEN = (
     "Prediction",
     "Validation",
     "CrossValidation",
+    "Posterior",
     "Saved",
     "CalibodyError",
     "ModelError",

@@ -25,7 +25,7 @@ def test_every_python_that_is_stated_is_a_classifier() -> None:
 
 
 def test_every_dependency_has_a_lowest_version_and_no_highest() -> None:
-    assert all(re.fullmatch(r"[a-z0-9]+>=[\d.]+(\.post\d+)?", d) for d in PROJECT["dependencies"])
+    assert all(re.fullmatch(r"[a-z0-9-]+>=[\d.]+(\.post\d+)?", d) for d in PROJECT["dependencies"])
 
 
 def test_what_a_run_needs_beside_code_is_in_the_package() -> None:

@@ -14,7 +14,9 @@ from calibody.errors import CalibodyError as CalibodyError, FormatError as Forma
 if TYPE_CHECKING:
     from calibody.console import Progress as Progress
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
+    from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
     from calibody.estimate.shadow import Shadow as Shadow
@@ -67,6 +69,8 @@ _LATER = {
     "Drive": "calibody.recording.recording",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
+    "posterior": "calibody.estimate.posterior",
+    "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
     "Shadow": "calibody.estimate.shadow",
     "cross_validate": "calibody.estimate.crossvalidate",
@@ -85,6 +89,7 @@ _LATER = {
 
 upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
 upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
+upward.register("Result.profile", lambda result, *how: _later("calibody.estimate.profile", "profile")(result, *how))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
 upward.register("Result.plot", lambda found: _later("calibody.report.plots", "Plots")(found))
 upward.register("Motion.plot", lambda motion, names: _later("calibody.report.plots", "channels_over_time")(motion, names))

@@ -173,6 +173,7 @@ def fit(
             help="Fit again without each run (or without the second half of a single one) and predict it; left out: where that is quick.",
         ),
     ] = None,
+    posterior: Annotated[bool, typer.Option("--posterior", help="Draw from the posterior afterwards, as calibody posterior does.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -204,10 +205,63 @@ def fit(
             *(["--resume"] if resume else []),
             *(["--extend"] if extend else []),
             *([] if validate is None else ["--validate" if validate else "--no-validate"]),
+            *(["--posterior"] if posterior else []),
         ]
     )
-    found = _fitted(experiment, folder, file, show=not (as_json or quiet), resume=resume, extend=extend, validate=validate, command=command, began=BEGAN)
-    _show_fit(found, as_json, quiet)
+    then = _drawing(experiment, folder, show=not (as_json or quiet)) if posterior else None
+    found = _fitted(
+        experiment, folder, file, show=not (as_json or quiet), resume=resume, extend=extend, validate=validate, command=command, began=BEGAN, then=then
+    )
+    try:
+        _show_fit(found, as_json, quiet)
+    finally:
+        if posterior and found.converged and not as_json:
+            _show_posterior(found, quiet)
+    if posterior:
+        _exit_by_posterior(found)
+
+
+@app.command(name="posterior", short_help="Draw from the posterior: other explanations, bands, checks.")
+def posterior_(
+    file: ExperimentFile,
+    samples: Annotated[int | None, typer.Option(metavar="N", help="Draws; without it, those of [posterior], or 400.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the draws that are there: after Ctrl-C or a crash, or for more of them.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; without it, NAME-fit beside NAME.toml.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw from the posterior of an experiment: is there a second explanation, what do bounds and curvature do, how wide are predictions?
+
+    \b
+    The run folder (made by calibody fit, or now) gains
+        posterior.parquet   the draws, with weights
+        posterior.json      explanations, quantiles, checks
+        report.html         a section on them
+    Exit code 0 if the posterior is as sampled, 1 if not (it says why).
+
+    \b
+    Examples:
+        calibody posterior furuta.toml
+        calibody posterior furuta.toml --samples 2000 --resume
+    """
+    from calibody.experiment import load
+    from calibody.experiment.posterior import changed, posterior_into
+
+    experiment, folder = load(file), out if out is not None else file.with_name(f"{file.stem}-fit")
+    command = shlex.join(["calibody", "posterior", str(file), *(["--samples", str(samples)] if samples else []), *(["--out", str(out)] if out else [])])
+    tell = None if as_json or quiet else _tell
+    try:
+        found = posterior_into(experiment, folder, sampling=changed(experiment.posterior, samples), resume=resume, report=tell, command=command)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; go on with: calibody posterior {file} --resume") from None
+    if found.posterior is None:
+        _show_fit(found, as_json, quiet)
+        return
+    if as_json:
+        typer.echo(json.dumps(found.posterior, indent=2))
+    else:
+        _show_posterior(found, quiet)
+    _exit_by_posterior(found)
 
 
 @app.command(short_help="Predict recordings that a saved fit has not seen.")
@@ -480,6 +534,57 @@ def _simulate_experiment(file: Path, coordinates: str, as_json: bool, quiet: boo
             for channel, rms in r.rms.items():
                 table.add_row(channel, f"{rms['rms']:.4g}", f"{rms['rms_of_signal']:.4g}")
             _print(table, [r.incomplete] if r.incomplete else [])
+
+
+# -- posteriors ------------------------------------------------------------------------------------------------------------------------
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _drawing(experiment: Any, folder: Path, show: bool) -> Any:
+    """What is done with a result that converged: its posterior."""
+
+    def draw(result: Any) -> None:
+        from calibody.experiment.posterior import draw_into
+
+        draw_into(result, folder, experiment.posterior, report=_tell if show else None)
+
+    return draw
+
+
+def _show_posterior(found: Any, quiet: bool) -> None:
+    if quiet or found.posterior is None or found.posterior["refused"]:
+        return
+    d = found.posterior
+    table = _table("posterior", "parameter", "median", "5 %", "95 %", "fit", "sd", "unit")
+    for name, m in d["parameters"].items():
+        e = found.parameters[name]
+        sd = f"{e.sd:.2g}" if e.sd is not None else "at bound" if e.at_bound else ""
+        table.add_row(_plain(name), f"{m['median']:.6g}", f"{m['q05']:.6g}", f"{m['q95']:.6g}", f"{e.value:.6g}", sd, _plain(m["unit"]))
+    _print(table, [])
+    from calibody.report.posterior import section
+
+    said = section(found)
+    typer.echo(f"{said.verdict}\nIs there more than one explanation? {said.explanations}" if said else "")
+    if len(d["modes"]) > 1:
+        modes = _table("explanations", "", "found by", "probability", *(said.differing if said else ()))
+        for k, m in enumerate(d["modes"], 1):
+            modes.add_row(str(k), _plain(m["found_by"]), f"{100 * m['mass']:.3g} %", *(f"{m['values'][name]:.5g}" for name in (said.differing if said else ())))
+        _print(modes, [])
+    for c in d["checks"]:
+        if c["doubts"]:
+            typer.echo(f"check: {c['run']}: {c['channel']}: {'; '.join(c['doubts'])}")
+    _print(None, d["notes"])
+    typer.echo(f"report: {found.folder / 'report.html'}")
+
+
+def _exit_by_posterior(found: Any) -> None:
+    d = found.posterior
+    if d is not None and d["status"] != "converged":
+        print(f"error: {d['status']}", file=sys.stderr)
+        raise typer.Exit(NOT_TRUSTED)
 
 
 # -- what the user typed -----------------------------------------------------------------------------------------------------------

@@ -570,6 +570,7 @@ class Meshes:
             again=again,
             lacks=self._lacks(levels),
             limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
+            hypers=self.hypers,
         )
 
     def _by_halving(self, level: Level) -> np.ndarray | None:

@@ -16,7 +16,7 @@ from calibody.estimate.observe import Data
 from calibody.estimate.placed import Placements
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Nodes
-from calibody.estimate.unknowns import Entry, values_at
+from calibody.estimate.unknowns import Entry, named, values_at
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel
 from calibody.mechanics.structure import Numbers
@@ -155,10 +155,11 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
     def samples_by_parameters(self, r: int, theta: np.ndarray, d: Data, prediction: Predicted, placements: Placements) -> dict[int, np.ndarray]:
         """The derivative of a channel's samples with respect to every unknown that they depend on: its own bias, gain and delay, and geometry."""
         out = {k: prediction.gain * by for k, by in placements.samples(d, prediction.sampled).items()}
+        known = named(self.entries, theta, r)
         for k, entry in enumerate(self.entries):
             for place in entry.places if entry.run in (None, r) else ():
                 if place.sensor is not None and place.sensor[0] in (d.channel.path, d.channel.whole):
-                    out[k] = out.get(k, 0.0) + place.slope(theta[k]) * prediction.by_sensor(place.sensor[1])
+                    out[k] = out.get(k, 0.0) + place.slope(theta[k], known) * prediction.by_sensor(place.sensor[1])
         return out
 
 

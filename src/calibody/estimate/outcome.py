@@ -54,6 +54,7 @@ def outcome(
     force_tests: dict[str, ForceTest] | None = None,
     limits: np.ndarray | None = None,
     without_forces: Comparison | None = None,
+    hypers: Sequence[Any] = (),
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated; `limits` of what sits at a bound."""
     found = found if solution.converged else found.without_bars
@@ -108,6 +109,7 @@ def outcome(
         uncertainty=found,
         recordings=tuple(recordings),
         again=again,
+        hypers=tuple(hypers),
     )
 
 

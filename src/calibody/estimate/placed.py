@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_drive, is_force, is_transmitted, place_of, turns
-from calibody.estimate.unknowns import Entry
+from calibody.estimate.unknowns import Entry, named
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel
@@ -170,12 +170,13 @@ class Placements:
         self.felt: list[tuple[np.ndarray, Moved]] = []
         """Numbers that place nothing, but that force-torque sensors feel."""
         slopes: dict[str, np.ndarray] = {}
+        known = named(entries, theta, run)
         for k, entry in enumerate(entries):
             if entry.run not in (None, run):
                 continue
             for place in entry.places:
                 if place.sensor is None:
-                    slopes.setdefault(place.path, np.zeros(self.size))[k] += place.slope(theta[k])
+                    slopes.setdefault(place.path, np.zeros(self.size))[k] += place.slope(theta[k], known)
             if entry.group is not None and entry.member == 0:
                 at = slice(k, k + 10)
                 for path, row in zip(entry.group.paths, entry.group.jacobian(theta[at]), strict=True):

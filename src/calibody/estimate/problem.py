@@ -26,7 +26,7 @@ from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, START, States,
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
-from calibody.estimate.unknowns import Entry, rubbing
+from calibody.estimate.unknowns import Entry, named, rubbing
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.equations import evaluate
@@ -301,7 +301,7 @@ class Problem(Observed[Run, States]):
 
     def _control_by_timing(self, r: int, theta: np.ndarray, model: Model, motion: States) -> list[tuple[int, int, np.ndarray]]:
         """(parameter, actuator, change (K - 1) of its mean control) of every unknown delay and time constant."""
-        run, names, out = self.runs[r], [a.name for a in model.actuators], []
+        run, names, out, known = self.runs[r], [a.name for a in model.actuators], [], named(self.entries, theta, r)
         for k, place in ((k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None):
             kind, _, rest = place.path.partition(".")
             name, _, field = rest.rpartition(".")
@@ -313,13 +313,13 @@ class Problem(Observed[Run, States]):
                 ends = [max(0.0, model[place.path] + sign * 0.1 * run.h) for sign in (1.0, -1.0)]
                 high, low = (run.drives(model.replace({place.path: x}, check=False), motion)[0][names.index(name)] for x in ends)
                 change = (high - low) / (ends[0] - ends[1])
-            out.append((k, names.index(name), place.slope(theta[k]) * change))
+            out.append((k, names.index(name), place.slope(theta[k], known) * change))
         return out
 
     def _equations_by_parameters(
         self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, frames: Frames, result: Evaluation, motion: States
     ) -> np.ndarray:
-        run, p = self.runs[r], len(self.entries)
+        run, p, known = self.runs[r], len(self.entries), named(self.entries, theta, r)
         balance, constraints = run.layout.row_place[BALANCE], run.layout.row_place[CONSTRAINTS]
         out = np.zeros((p, run.layout.rows)).T  # column by column
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
@@ -332,7 +332,7 @@ class Problem(Observed[Run, States]):
         found = columns(run.structure, numbers, point, paths, model, frames)
         for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
             rows = np.concatenate([(residual / run.h).T.ravel(), run.constrain(numbers.softness, constraint)])
-            out[: len(rows), k] += place.slope(theta[k]) * rows
+            out[: len(rows), k] += place.slope(theta[k], known) * rows
         ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
         for (group, at), residual in zip(bodies, ten, strict=True):
             out[balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(-1, 10) @ group.jacobian(theta[at])
@@ -340,14 +340,14 @@ class Problem(Observed[Run, States]):
             name = place.path.removeprefix("actuator.").removesuffix(".time_constant")
             row = [a.name for a in model.actuators].index(name)
             moved = run.by_control(frames, result, row, run.control_by_lag(model, name))
-            out[balance, k] += place.slope(theta[k]) * moved
+            out[balance, k] += place.slope(theta[k], known) * moved
         for k, _ in late:
             out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
         for k, place in soft:
             step = 1e-3 * max(abs(model[place.path]), 1e-3)
             high, low = (Numbers.of(run.structure, model.replace({place.path: model[place.path] + s}, check=False)).softness for s in (step, -step))
             d_eps, d_tau = (high - low) / (2.0 * step)
-            out[constraints, k] += place.slope(theta[k]) * run.by_softness(numbers, result, motion, d_eps, d_tau)
+            out[constraints, k] += place.slope(theta[k], known) * run.by_softness(numbers, result, motion, d_eps, d_tau)
         return out
 
     def _by_delay(self, r: int, theta: np.ndarray, k: int, numbers: Numbers, model: Model, point: Point, motion: States) -> np.ndarray:

@@ -17,6 +17,7 @@ from calibody.model import Model
 if TYPE_CHECKING:
     from calibody.estimate.observed import Observed
     from calibody.estimate.predict import Prediction
+    from calibody.estimate.profile import Profile
     from calibody.estimate.uncertainty import Uncertainty
     from calibody.estimate.unknowns import Entry
     from calibody.estimate.validation import Validation
@@ -341,6 +342,8 @@ class Result:
     mistakes: tuple[Mistake, ...] = ()
     """What is probably wrong with the files, of a fit that did not converge or whose residuals are absurd: the most convincing first; several explain the data alike, and empty means that
     nothing that was tried does."""
+    hypers: tuple[Any, ...] = field(default=(), repr=False)
+    """The standard deviations that were found with the parameters (`marginal.Hyper`)."""
 
     @property
     def converged(self) -> bool:
@@ -388,6 +391,10 @@ class Result:
         Takes a few iterations for each run; `Validation` has what was found by run and channel, and prints as a table. By transcription only.
         """
         return upward.carry_out("Result.validate", self)
+
+    def profile(self, path: str, points: int = 6, width: float = 3.0) -> Profile:
+        """The profile likelihood of one parameter at so many values on each side, the last so many standard deviations away, everything else fitted again at each: its interval is a cross-check of the error bar."""
+        return upward.carry_out("Result.profile", self, path, points, width)
 
     def report(self, folder: str | Path) -> Path:
         """Write a run folder with all results, tables and `report.html`; gives the path of the report."""

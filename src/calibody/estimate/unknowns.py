@@ -1,7 +1,8 @@
 """What is estimated: unknown numbers of a model, of its channels, or shared by several places.
 
 An unknown is one entry of theta. It sits at one path (`body.arm.mass`), at a channel's `bias`, `gain` or `delay`, or in several
-`places`, each an expression of it (`{"body.rod.com.x": "0.5 * rod"}`). `body.X.inertia` stands for ten (`inertial.py`).
+`places`, each an expression of it (`{"body.rod.com.x": "0.5 * rod"}`) and of other unknowns that have names (`"total - first"`, `"r * cos(phi)"`): then the place belongs to all of them, each with the slope of the expression
+along it. `body.X.inertia` stands for ten (`inertial.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,15 +52,18 @@ class Place:
     sensor: tuple[str, str] | None
     expression: str | None
     name: str
+    others: tuple[str, ...] = ()
+    """Names of further unknowns in the expression; `value` and `slope` are given what they are."""
 
-    def value(self, x: float) -> float:
-        return x if self.expression is None else _evaluate(self.expression, self.name, x)
+    def value(self, x: float, known: Mapping[str, float] | None = None) -> float:
+        return x if self.expression is None else _evaluate(self.expression, self.name, {**(known or {}), self.name: x})
 
-    def slope(self, x: float) -> float:
+    def slope(self, x: float, known: Mapping[str, float] | None = None) -> float:
+        """With respect to the unknown that it is a place of, the others being what they are."""
         if self.expression is None:
             return 1.0
         step = 1e-6 * max(abs(x), 1e-3)
-        return (self.value(x + step) - self.value(x - step)) / (2.0 * step)
+        return (self.value(x + step, known) - self.value(x - step, known)) / (2.0 * step)
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,14 @@ def entries(model: Model, estimate: Mapping[str, Unknown | float | None], runs: 
         raise CalibodyError(f'The unknowns are {shown(estimate)}; give a mapping such as {{"body.NAME.mass": cb.Unknown(1.0)}}.')
     out: list[Entry] = []
     seen: dict[str, str] = {}
-    for name, given in estimate.items():
-        unknown = given if isinstance(given, Unknown) else Unknown(None if given is None else _number(given, name))
+    unknowns = {name: u if isinstance(u, Unknown) else Unknown(None if u is None else _number(u, name)) for name, u in estimate.items()}
+    placed = _all_places(model, unknowns)
+    for name, unknown in unknowns.items():
         if _names_all_ten(model, name):
             out += _all_ten(model, name, unknown, seen)
             continue
-        places = _places(model, name, unknown)
-        for place in places:
+        places = placed[name]
+        for place in (p for p in places if unknown.places is None or p.path in unknown.places):
             if place.path in seen:
                 raise CalibodyError(f'"{place.path}" is set by two unknowns, "{seen[place.path]}" and "{name}"; keep one of them.')
             seen[place.path] = name
@@ -127,26 +132,42 @@ def _number(value: Any, name: str) -> float:
         raise CalibodyError(f'The unknown "{name}" is given as {value!r}; give cb.Unknown(initial, lower=..., upper=...) or a number.') from None
 
 
-def _places(model: Model, name: str, unknown: Unknown) -> tuple[Place, ...]:
+def _all_places(model: Model, unknowns: Mapping[str, Unknown]) -> dict[str, tuple[Place, ...]]:
+    """By unknown: its own places, and those of others whose expressions it stands in."""
+    named = {name: 1.0 if u.initial is None else _number(u.initial, name) for name, u in unknowns.items() if u.places is not None}
+    own = {name: _places(model, name, u, named) for name, u in unknowns.items() if not _names_all_ten(model, name)}
+    out = dict(own)
+    for name, places in own.items():
+        for place in places:
+            for other in place.others:
+                rest = tuple(n for n in (*place.others, name) if n != other)
+                out[other] = (*out[other], replace(place, name=other, others=rest))
+    for name in named:
+        if not out[name]:
+            raise CalibodyError(f'The unknown "{name}" has no places; give for instance {{"body.rod.com.x": "0.5 * {name}"}}, or use it in those of another.')
+    return out
+
+
+def _places(model: Model, name: str, unknown: Unknown, named: Mapping[str, float]) -> tuple[Place, ...]:
     if unknown.places is None:
-        return (_place(model, name, None, name),)
-    if not unknown.places:
-        raise CalibodyError(f'The unknown "{name}" has no places; give for instance {{"body.rod.com.x": "0.5 * {name}"}}.')
-    return tuple(_place(model, path, expression, name) for path, expression in unknown.places.items())
+        return (_place(model, name, None, name, named),)
+    return tuple(_place(model, path, expression, name, named) for path, expression in unknown.places.items())
 
 
-def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
+def _place(model: Model, path: str, expression: str | None, name: str, named: Mapping[str, float]) -> Place:
+    others: tuple[str, ...] = ()
     if expression is not None:
-        _evaluate(expression, name, 1.0)
+        _evaluate(expression, name, named)
+        others = tuple(n for n in _used(expression) if n in named and n != name)
     head, _, tail = path.rpartition(".")
     if tail in SENSOR:
         if head.startswith("sensor.") and head.removeprefix("sensor.") in model.tables["sensor"]:
-            return Place(path, (model.tables["sensor"][head.removeprefix("sensor.")].channel, tail), expression, name)
+            return Place(path, (model.tables["sensor"][head.removeprefix("sensor.")].channel, tail), expression, name, others)
         if channels.is_known(model, head) and channels.resolve(model, head).quantity:  # an actuator's control has numbers of its own
             channel = channels.resolve(model, head)
             if tail != "delay" and channel.components and channel.component is None:
                 raise CalibodyError(f'"{path}" names several numbers at once; name them one by one, for instance "{head}.{channel.components[0]}.{tail}".')
-            return Place(path, (head, tail), expression, name)
+            return Place(path, (head, tail), expression, name, others)
     try:
         place = paths.resolve(model, path)
     except ModelError:
@@ -154,7 +175,7 @@ def _place(model: Model, path: str, expression: str | None, name: str) -> Place:
         raise
     if place.component is None and isinstance(model[path], tuple):
         raise CalibodyError(f'The unknown "{path}" names several numbers at once; name them one by one, for instance "{path}.x".')
-    return Place(path, None, expression, name)
+    return Place(path, None, expression, name, others)
 
 
 def _refuse_channel(model: Model, path: str) -> None:
@@ -177,7 +198,7 @@ def _sensor_unit(model: Model, channel: str, number: str) -> str:
 
 
 def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], unknown: Unknown) -> Entry:
-    first = places[0]
+    first, borrowed = places[0], unknown.places == {}
     default = _sensor_default(model, *first.sensor) if first.sensor else float(model[first.path])
     if unknown.places is not None and unknown.initial is None:
         raise CalibodyError(f'The unknown "{name}" sits in several places and needs an initial value; give cb.Unknown(initial, places=...).')
@@ -199,10 +220,11 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     nothing = SMALL if first.sensor is not None else SMALLS.get(paths.resolve(model, first.path).field, SMALL)
     if first.sensor is not None and first.sensor[1] == "bias":
         nothing = BIAS.get(channels.resolve(model, first.sensor[0]).quantity, SMALL)
-    scale = unknown.scale if unknown.scale is not None else max(abs(initial), nothing if default == 0.0 else abs(default))
+    size = max(abs(initial), nothing if default == 0.0 else abs(default)) if not borrowed else abs(initial) or 1.0
+    scale = size if unknown.scale is None else unknown.scale
     if unknown.prior is not None and not unknown.prior[1] > 0.0:
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
-    unit = _sensor_unit(model, *first.sensor) if first.sensor else paths.resolve(model, first.path).unit
+    unit = "" if borrowed else _sensor_unit(model, *first.sensor) if first.sensor else paths.resolve(model, first.path).unit
     return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
 
 
@@ -212,7 +234,7 @@ WIDTH = ".friction_rate"
 
 def model_paths(entry_list: Sequence[Entry]) -> tuple[str, ...]:
     """The numbers of the model that are unknown, or follow from unknowns."""
-    return tuple(place.path for e in entry_list for place in e.places if place.sensor is None)
+    return tuple(dict.fromkeys(place.path for e in entry_list for place in e.places if place.sensor is None))
 
 
 def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str) -> None:
@@ -274,18 +296,26 @@ def values_at(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> tuple
     """Numbers of the model and of sensors in one run."""
     numbers: dict[str, float] = {}
     sensors: dict[tuple[str, str], float] = {}
+    known = named(entry_list, theta, run)
     for entry, x in zip(entry_list, theta, strict=True):
         if entry.run not in (None, run):
             continue
         for place in entry.places:
+            if not known.keys() >= set(place.others):  # of one that differs between runs, where only those of all are asked for
+                continue
             if place.sensor is not None:
-                sensors[place.sensor] = place.value(float(x))
+                sensors[place.sensor] = place.value(float(x), known)
             else:
-                numbers[place.path] = place.value(float(x))
+                numbers[place.path] = place.value(float(x), known)
     for k, entry in enumerate(entry_list):
         if entry.group is not None and entry.member == 0:
             numbers |= dict(zip(entry.group.paths, map(float, entry.group.reported(theta[k : k + 10])), strict=True))
     return numbers, sensors
+
+
+def named(entry_list: Sequence[Entry], theta: np.ndarray, run: int) -> dict[str, float]:
+    """What unknowns are in a run, by the names that expressions use."""
+    return {e.name if e.run is None else e.name.rpartition("[")[0]: float(x) for e, x in zip(entry_list, theta, strict=True) if e.run in (None, run)}
 
 
 # -- expressions -----------------------------------------------------------------------------------------------------------------------
@@ -294,32 +324,40 @@ _FUNCTIONS = {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "exp": math.e
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 
 
-def _evaluate(expression: str, name: str, value: float) -> float:
-    """The value of an arithmetic expression of one unknown: numbers, + - * / **, sqrt sin cos exp log, pi."""
+def _used(expression: str) -> list[str]:
+    """The names in an expression."""
+    return list(dict.fromkeys(node.id for node in ast.walk(ast.parse(expression, mode="eval")) if isinstance(node, ast.Name)))
+
+
+def _evaluate(expression: str, name: str, values: Mapping[str, float]) -> float:
+    """The value of an arithmetic expression of unknowns: numbers, + - * / **, sqrt sin cos exp log, pi."""
     try:
         tree = ast.parse(expression, mode="eval")
-        return float(_node(tree.body, name, value))
+        return float(_node(tree.body, name, values))
     except CalibodyError:
         raise
     except (SyntaxError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError):
         raise CalibodyError(f'The expression "{expression}" of the unknown "{name}" cannot be evaluated; write for instance "0.5 * {name}".') from None
 
 
-def _node(node: ast.AST, name: str, value: float) -> float:
+def _node(node: ast.AST, name: str, values: Mapping[str, float]) -> float:
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return float(node.value)
     if isinstance(node, ast.Name):
-        if node.id == name:
-            return value
+        if node.id in values:
+            return values[node.id]
         if node.id == "pi":
             return math.pi
-        raise CalibodyError(f'The expression of the unknown "{name}" uses "{node.id}"; it may use "{name}" only{nearest(node.id, [name])}')
+        near = nearest(node.id, list(values)) or "."
+        raise CalibodyError(
+            f'The expression of the unknown "{name}" uses "{node.id}"; it may use "{name}" and other unknowns that have a name and places{near}'
+        )
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        x = _node(node.operand, name, value)
+        x = _node(node.operand, name, values)
         return -x if isinstance(node.op, ast.USub) else x
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        a, b = _node(node.left, name, value), _node(node.right, name, value)
+        a, b = _node(node.left, name, values), _node(node.right, name, values)
         return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "**": lambda: a**b}[_OPERATORS[type(node.op)]]()
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and len(node.args) == 1 and not node.keywords:
-        return _FUNCTIONS[node.func.id](_node(node.args[0], name, value))  # type: ignore[operator]
+        return _FUNCTIONS[node.func.id](_node(node.args[0], name, values))  # type: ignore[operator]
     raise ValueError("not arithmetic")

@@ -79,7 +79,7 @@ def _values(shared: Sequence[Entry], found: Mapping[str, float]) -> tuple[dict[s
         if e.group is not None:
             numbers[e.name] = found[e.name]
         for place in e.places:
-            value = place.value(found[e.name])
+            value = place.value(found[e.name], found)
             if place.sensor is None:
                 numbers[place.path] = value
             else:

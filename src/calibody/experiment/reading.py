@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator, OptionError
 from calibody.estimate.fit import ESTIMATORS, elsewhere, option_names
+from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec
@@ -28,7 +29,7 @@ LONGEST_EXPRESSION = 200
 """Characters of the expression of a place; more is a mistake."""
 LARGEST_FILE = 10_000_000
 """Bytes; an experiment file has a few thousand."""
-TABLES = ("model", "run", "estimate", "method", "site", "sensor", "payload")
+TABLES = ("model", "run", "estimate", "method", "posterior", "site", "sensor", "payload")
 LISTS = ("run", "estimate", "site", "sensor", "payload")
 """Tables that may stand several times."""
 SITE_KEYS = {"name": "a word", "body": 'the name of a body, or "world"', "position": 3, "orientation": 4}
@@ -161,7 +162,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         if key not in TABLES:
             _Table(file, key, {}).fail(
                 key,
-                f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [[site]], [[sensor]] and [[payload]]."}',
+                f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [posterior], [[site]], [[sensor]] and [[payload]]."}',
             )
     model = _one(file, "model", given.get("model", {}))
     model.check_keys(("file", "held"))
@@ -176,6 +177,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         recordings=runs,
         unknowns=_unknowns(_several(file, "estimate", given.get("estimate", []))),
         method=_method(_one(file, "method", given.get("method", {}))),
+        posterior=_posterior(_one(file, "posterior", given.get("posterior", {}))),
         sites=tuple(_added(table, Site, SITE_KEYS) for table in _several(file, "site", given.get("site", []))),
         sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
         payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
@@ -320,10 +322,10 @@ def _unknown(table: _Table) -> tuple[str, Unknown]:
     places = _places(table)
     if (parameter is None) == (name is None):
         table.fail("parameter", 'an [[estimate]] has either parameter = "body.arm.mass" or, for one unknown in several places, name and places.')
-    if (name is None) != (places is None):
-        table.fail(
-            "places", f'{"name" if name else "places"} needs {"places" if name else "name"}: name = "rod", places = {{ "body.rod.com.x" = "0.5 * rod" }}.'
-        )
+    if name is None and places is not None:
+        table.fail("places", 'places needs name: name = "rod", places = { "body.rod.com.x" = "0.5 * rod" }.')
+    if name is not None and places is None:
+        places = {}  # it stands in the places of another
     if name is not None and not name.isidentifier():
         table.fail("name", f"name = {shown(name)} cannot stand in an expression; give one word of letters, digits and _.")
     bound = "a number, or leave it out"
@@ -384,3 +386,11 @@ def _method(table: _Table) -> AbstractEstimator:
         return ESTIMATORS[name](**{key: value for key, value in table.given.items() if key != "name"})
     except OptionError as error:
         table.fail(error.option.partition(".")[0], f"[method] has {error}")
+
+
+def _posterior(table: _Table) -> Sampling:
+    table.check_keys(tuple(f.name for f in dataclasses.fields(Sampling)))
+    try:
+        return Sampling(**table.given)
+    except OptionError as error:
+        table.fail(error.option, f"[posterior] has {error}")

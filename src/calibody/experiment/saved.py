@@ -34,6 +34,9 @@ from calibody.estimate.result import (
 from calibody.estimate.validation import Unseen, Validation
 from calibody.experiment.folder import BARS, CHANNELS, FORCES, RESULT, SCENE, SCHEMA, STATES, TORQUES, VALIDATION
 
+POSTERIOR, DRAWS, PARTS = "posterior.json", "posterior.parquet", ".posterior"
+"""What `experiment/posterior.py` writes."""
+
 if TYPE_CHECKING:
     import polars
 
@@ -221,6 +224,19 @@ class Saved:
     def bars(self) -> polars.DataFrame:
         """run, channel, time, value, sd: error bars of states and forces at some instants; sd is null where the data do not determine the value."""
         return self._table(BARS)
+
+    @cached_property
+    def posterior(self) -> dict[str, Any] | None:
+        """`posterior.json`: status, explanations, quantiles; None where no posterior was drawn."""
+        path = self.folder / POSTERIOR
+        return json.loads(path.read_text(encoding="utf-8")) if self.finished and path.is_file() else None
+
+    @cached_property
+    def draws(self) -> polars.DataFrame:
+        """draw, mode, log_p, log_q, weight, and every parameter: the draws of the posterior."""
+        if self.posterior is None or self.posterior["refused"]:
+            raise CalibodyError(f'"{self.folder}" has no draws of a posterior; make them with calibody posterior FILE, or calibody fit FILE --posterior.')
+        return self._table(DRAWS)
 
     @cached_property
     def scene(self) -> dict[str, Any]:

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibody.errors import CalibodyError
+from calibody.estimate.kept import Kept
 from calibody.experiment.check import refuse
 from calibody.experiment.checkpoint import FILE as MESHES, Meshes
 from calibody.experiment.folder import REPORT, RESULT, Progress, refuse_overwriting, write
 from calibody.experiment.lock import locked
-from calibody.experiment.saved import Saved, open as open_folder
+from calibody.experiment.saved import DRAWS, PARTS, POSTERIOR, Saved, open as open_folder
 from calibody.experiment.spec import Experiment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from calibody.estimate.result import Result
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
 
@@ -35,11 +37,12 @@ def fit_into(
     truth: Mapping[str, float] | None = None,
     extend: bool = False,
     validate: bool | None = None,
+    then: Callable[[Result], None] | None = None,
 ) -> Saved:
     """Fit an experiment and write the folder with its report. A fit that is stopped leaves the best point so far, from which `resume` goes on.
     With `extend`, what the model lacks is added to the unknowns, also to those of the experiment in the folder.
 
-    `validate`: whether runs are left out and predicted; None: where that takes some seconds at most. `began` is when the program started (`time.perf_counter`), for the time that imports took.
+    `then` is called with a result that converged, before the report is written. `validate`: whether runs are left out and predicted; None: where that takes some seconds at most. `began` is when the program started (`time.perf_counter`), for the time that imports took.
     """
     began = time.perf_counter() if began is None else began
     with _compile_time() as compiled:
@@ -58,7 +61,7 @@ def fit_into(
         start: dict[str, float] = {}
         if resume:
             before = open_folder(folder)
-            _check_same(before, [e.name for e in unknowns], recordings)
+            check_same(before, [e.name for e in unknowns], recordings)
             if before.finished and before.converged:
                 return _reported(before)
             start = {name: e.value for name, e in before.parameters.items()}
@@ -82,11 +85,21 @@ def fit_into(
                 result = questioned(result, experiment.method, model, recordings, experiment.estimate())
             solved = time.perf_counter()
             seconds = {"import": imported - began, "compile": compiled[0], "solve": solved - ready, "total": time.perf_counter() - began}
+            _forget_posterior(folder)
             write(result, folder, experiment, command=command, seconds=seconds, truth=truth, validate=validate)
+            if then is not None and result.converged:
+                then(result)
             saved = open_folder(folder)
             saved.report()
             meshes.remove()
             return saved
+
+
+def _forget_posterior(folder: Path) -> None:
+    """That of an earlier fit."""
+    for name in (POSTERIOR, DRAWS):
+        (folder / name).unlink(missing_ok=True)
+    Kept(folder / PARTS).remove()
 
 
 def _reported(saved: Saved) -> Saved:
@@ -97,7 +110,7 @@ def _reported(saved: Saved) -> Saved:
     return saved
 
 
-def _check_same(before: Saved, names: list[str], recordings: list[Recording]) -> None:
+def check_same(before: Saved, names: list[str], recordings: list[Recording]) -> None:
     """A sentence if the folder holds another experiment."""
     there = list(before.parameters)
     if there != names:

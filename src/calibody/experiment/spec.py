@@ -17,6 +17,7 @@ from typing import Any
 
 from calibody.errors import CalibodyError, nearest
 from calibody.estimate.estimator import AbstractEstimator
+from calibody.estimate.sampling import Sampling
 from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload, added
@@ -105,6 +106,8 @@ class Experiment:
     """By path, or by name for what sits in several places."""
     method: AbstractEstimator = Transcription()
     """How they are estimated: an estimator with its options."""
+    posterior: Sampling = Sampling()
+    """How draws of the posterior are made, where they are asked for."""
     sites: tuple[Site, ...] = ()
     """Frames beside those of the model's file."""
     sensors: tuple[Sensor, ...] = ()

@@ -39,7 +39,8 @@ def _document(experiment: Experiment) -> str:
     blocks += [_block("[[estimate]]", _unknown(name, unknown)) for name, unknown in experiment.unknowns.items()]
     name = {} if type(experiment.method) is type(Experiment.method) else {"name": experiment.method.name}
     method = {**name, **changed(experiment.method)}
-    return "\n".join([*blocks, *([_block("[method]", method)] if method else [])])
+    posterior = changed(experiment.posterior)
+    return "\n".join([*blocks, *([_block("[method]", method)] if method else []), *([_block("[posterior]", posterior)] if posterior else [])])
 
 
 def _run(run: RunSpec) -> str:

@@ -54,6 +54,7 @@ def figures(found: Saved) -> dict[str, Any]:
         "torques": _torques(found, starts),
         "until": {run: p["until"] - starts[run] for run, p in found.document["predictions"].items() if p.get("until") is not None and run in starts},
         "forces": _forces(found, starts),
+        "posterior": None,
         "scene": _scene({**found.scene, "runs": found.scene["runs"][:RUNS]}),
     }
 

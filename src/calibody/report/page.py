@@ -13,6 +13,7 @@ from calibody.experiment.saved import Saved, open as open_folder
 from calibody.report.figures import figures
 from calibody.report.numbers import counted, percent, plain
 from calibody.report.parameters import combinations, rows, tight
+from calibody.report.posterior import drawn as posterior_figures, section
 from calibody.report.verdict import verdict
 
 HERE = Path(__file__).parent / "templates"
@@ -27,6 +28,9 @@ def write(folder: str | Path) -> Path:
 def page(found: Saved) -> str:
     """The whole page as text."""
     drawn = figures(found) if found.finished else None
+    posterior = section(found) if drawn else None
+    if drawn is not None:
+        drawn["posterior"] = posterior_figures(found, drawn["starts"])
     parameters = rows(found)
     return (
         environment()
@@ -40,6 +44,7 @@ def page(found: Saved) -> str:
             has_truth=any(r.truth for r in parameters),
             has_naive=any(r.naive for r in parameters),
             combinations=combinations(found),
+            posterior=posterior,
             tight=tight(found),
             meshes=bool(drawn) and any(shape["kind"] == "mesh" for shape in drawn["scene"]["shapes"]),
             facts=facts(found),

@@ -37,6 +37,8 @@ ABSURD = 5.0
 """Residuals larger than this many times the stated noise are not those of this model."""
 WRONG = 1.0
 """Standard deviations that something missing would move an estimate by, from which its error bar misleads: a 95 % interval that is off by one holds the truth in 83 % of cases."""
+UNLIKELIER = 1.0 / 3.0
+"""Probability of the explanation whose numbers are reported below which these are not to be used: the others have twice as much."""
 VAGUE = 0.5
 """Standard deviation over value from which something without a sign (a mass, a friction) is hardly determined: zero is then within two of them."""
 SIZES = (
@@ -89,6 +91,7 @@ def verdict(found: Saved) -> Verdict:
         _converged(found),
         *_possible(found),
         *_determined(found),
+        *_explanations(found),
         *_lacking(found),
         *_slow(found),
         *_decided(found),
@@ -206,6 +209,21 @@ def _decided(found: Saved) -> Iterator[Item]:
             GOOD,
             f"Not by more than their error bars: without them {name} moves most, by {plain(abs(apart), 2)} standard deviations of the difference.",
         )
+
+
+def _explanations(found: Saved) -> Iterator[Item]:
+    """Where a posterior was drawn: whether these are the numbers of its only explanation."""
+    d = found.posterior
+    if d is None or d["refused"] or d["status"] != "converged":
+        return
+    question, modes = "Is there more than one explanation?", d["modes"]
+    if len(modes) == 1:
+        yield Item(question, GOOD, "None was found.")
+        return
+    own = next((m["mass"] for m in modes if m["found_by"] == "fit"), 0.0)
+    details = tuple(f"{percent(m['mass'])}: " + ", ".join(f"{name} = {plain(x, 5)}" for name, x in m["values"].items()) for m in modes)
+    sentence = f"Yes: {len(modes)} describe the data; the numbers below are of one that has {percent(own)} of the probability."
+    yield Item(question, BAD if own < UNLIKELIER else MIND, sentence, details)
 
 
 def _lacking(found: Saved) -> Iterator[Item]:

@@ -1,0 +1,37 @@
+"""How a posterior is drawn, as a value: the arguments of `posterior`, and the keys of `[posterior]` in experiment files. Light, because files are read with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from calibody.estimate.estimator import refuse_unless, refuse_unless_one_of
+
+SAMPLERS = ("auto", "importance", "hmc", "smc")
+BLOCK = 16
+"""Draws that a process makes at a time."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    samples: int = 400
+    """Draws. 400 say a 90 % interval to a tenth of its width; k-hat means little below 100."""
+    starts: int = 8
+    """Further fits that look for other explanations; 0: none. More where several explanations are likely, none where a fit takes long and there can be only one."""
+    sampler: str = "auto"
+    """ "auto": importance sampling and, where its weights cannot be trusted, chains; "importance", "hmc": one of them; "smc": tempered from a far wider distribution, which takes longest."""
+    seed: int = 0
+    """Of the random numbers: the same seed gives the same draws."""
+    processes: int = 0
+    """Processes at work; 0: one per core."""
+
+    def __post_init__(self) -> None:
+        refuse_unless(_whole(self.samples, BLOCK), "samples", self.samples, f"a number of draws, {BLOCK} or more")
+        refuse_unless(_whole(self.starts, 0), "starts", self.starts, "a number of further fits, or 0")
+        refuse_unless(_whole(self.seed, 0), "seed", self.seed, "a whole number, 0 or more")
+        refuse_unless(_whole(self.processes, 0), "processes", self.processes, "a number of processes, or 0 for all cores")
+        refuse_unless_one_of(SAMPLERS, "sampler", self.sampler)
+
+
+def _whole(given: Any, least: int) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= least

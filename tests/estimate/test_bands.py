@@ -1,0 +1,90 @@
+"""Bands, predictive checks and profiles of a posterior: against error bars, fresh data and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import posterior_problems as problems
+import pytest
+
+import calibody as cb
+from calibody.estimate.bands import mixed
+from calibody.estimate.drawn import Posterior
+from calibody.estimate.result import Result
+
+
+@pytest.fixture(scope="module")
+def swung() -> Result:
+    return cb.fit(problems.kater(), problems.swing(), problems.unknown_kater(), h=0.02)
+
+
+@pytest.fixture(scope="module")
+def post(swung: Result) -> Posterior:
+    return cb.posterior(swung, samples=200, starts=0)
+
+
+def test_the_band_of_a_channel_is_as_wide_as_its_error_bars(swung: Result, post: Posterior) -> None:
+    for channel in ("joint.pivot.rate", "joint.pivot.angle"):
+        band = post.band(channel)
+        width = (band.quantiles[2] - band.quantiles[0])[1:-1]
+        assert abs(width.mean() / (3.29 * swung.sd(channel, band.times[1:-1]).mean()) - 1.0) < 0.15
+    with pytest.raises(cb.CalibodyError, match="not measured"):
+        _ = post.band("joint.pivot.rate").coverage
+
+
+def test_a_fresh_recording_is_in_its_band(post: Posterior) -> None:
+    found = post.predict(problems.swing(5, angle=0.5))
+    assert found["joint.pivot.angle"].quantiles.shape[0] == 3 and 0.8 < found.coverage <= 1.0 and "90 % bands of 100 draws" in str(found)
+    with pytest.raises(cb.CalibodyError, match="was not observed"):
+        _ = found["joint.pivot.rate"]
+    with pytest.raises(cb.CalibodyError, match="at least four"):
+        post.predict(problems.swing(5), window=0.01)
+    with pytest.raises(cb.CalibodyError, match="level"):
+        post.predict(problems.swing(5), level=90)
+
+
+def test_checks_pass_on_data_of_the_model_and_name_what_is_wrong(post: Posterior) -> None:
+    assert post.check().passed
+    run = problems.swing(1)
+    o = run.observations[0]
+    y = o.values.copy()
+    y[30] += 0.09
+    wrong = cb.Recording("swing", (cb.Observation(o.channel, o.times, y, 0.01),))
+    found = cb.posterior(cb.fit(problems.kater(), wrong, problems.unknown_kater(), h=0.02), samples=100, starts=0).check()
+    assert not found.passed and "a sample is too far off" in found.channels[0].doubts and "too far off" in str(found)
+
+
+def test_a_profile_is_a_parabola_where_the_error_bar_holds(swung: Result, post: Posterior) -> None:
+    e, profile = swung.parameters["joint.pivot.damping"], swung.profile("joint.pivot.damping")
+    assert e.sd is not None
+    np.testing.assert_allclose(profile.rise, ((profile.values - e.value) / e.sd) ** 2, atol=0.05)
+    np.testing.assert_allclose(profile.interval(), post.parameters["joint.pivot.damping"].quantile([0.025, 0.975]), atol=0.5 * e.sd)
+    assert "by its profile likelihood from" in str(profile)
+    with pytest.raises(cb.CalibodyError, match="was not estimated"):
+        swung.profile("joint.pivot.dampin")
+
+
+def test_quantiles_of_mixed_gaussians() -> None:
+    found = mixed(np.zeros((5, 1)), np.ones(1), 0.9)[:, 0]
+    np.testing.assert_allclose(found, [-1.6449, 0.0, 1.6449], atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forces", [False, True])
+def test_bands_of_held_out_recordings_hold_what_they_say(forces: bool) -> None:
+    """Of 50 pairs of recordings one is fitted and the other predicted: the 90 % bands hold 86 to 94 % of its samples."""
+    inside = []
+    for seed in range(50):
+        random = np.random.default_rng(100 + seed)
+        runs = [_pushed(random, angle, forces) for angle in (0.8, -0.6)]
+        unknowns = {"body.rod.inertia.yy": cb.Unknown(0.06, lower=0.01, upper=0.3), "joint.pivot.damping": cb.Unknown(0.01, lower=-0.2, upper=0.2)}
+        result = cb.fit(problems.kater(), runs[0], unknowns, h=0.04 if forces else 0.02, process_noise={"pivot": 0.02} if forces else "none")
+        if result.converged:
+            inside.append(cb.posterior(result, samples=100, starts=0).predict(runs[1], window=1.0).coverage)
+    assert len(inside) > 45 and 0.86 < np.mean(inside) < 0.94
+
+
+def _pushed(random: np.random.Generator, angle: float, forces: bool) -> cb.Recording:
+    drive = {"joint.pivot.force": cb.Signal(np.arange(0, 4.1, 0.04), 0.02 * random.standard_normal(103), hold="zero")} if forces else {}
+    motion = cb.simulate(problems.kater(), 4.0, 0.005, {"joint.pivot.angle": angle}, drive)
+    y = motion["joint.pivot.angle"][::8] + 0.01 * random.standard_normal(len(motion.time[::8]))
+    return cb.Recording("swing", (cb.Observation("joint.pivot.angle", motion.time[::8], y, 0.01),))

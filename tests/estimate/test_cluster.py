@@ -1,0 +1,40 @@
+"""One `executor` for draws, starts, sweeps and folds: a real Dask cluster of two processes on this computer gives the bytes of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import posterior_problems as problems
+import pytest
+
+import calibody as cb
+from calibody.experiment.posterior import Here, at_work
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of the cluster are its own
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster, distributed.Client(cluster) as found:
+        yield found
+
+
+def test_a_posterior_on_a_cluster_has_the_bytes_of_one_process(client: Any) -> None:
+    result = cb.fit(problems.kater(), problems.swing(), problems.unknown_kater(), h=0.02)
+    alone = cb.posterior(result, samples=64, starts=2, executor=Here())  # type: ignore[arg-type]
+    spread = cb.posterior(result, samples=64, starts=2, executor=client.get_executor())
+    with at_work(2) as processes:
+        two = cb.posterior(result, samples=64, starts=2, executor=processes)
+    for other in (spread, two):
+        assert other.raw.eta.tobytes() == alone.raw.eta.tobytes() and other.raw.log_p.tobytes() == alone.raw.log_p.tobytes()
+        assert [m.mass for m in other.modes] == [m.mass for m in alone.modes]
+
+
+def test_sweeps_and_folds_on_a_cluster(client: Any) -> None:
+    executor = client.get_executor()
+    assert cb.sweep(pow, [{"base": 2, "exp": k} for k in range(5)], executor) == [1, 2, 4, 8, 16]
+    runs = [problems.swing(seed) for seed in range(2)]
+    found = cb.cross_validate(problems.kater(), runs, {"joint.pivot.damping": cb.Unknown(0.01)}, executor=executor, h=0.02)
+    assert found.score < 1.3
