@@ -29,8 +29,10 @@ if TYPE_CHECKING:
         Actuator as Actuator,
         Body as Body,
         Bushing as Bushing,
+        Contact as Contact,
         Geometry as Geometry,
         Joint as Joint,
+        Limit as Limit,
         Loop as Loop,
         Model as Model,
         Parameter as Parameter,
@@ -51,7 +53,23 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "Transmission", "World")
+_ELEMENTS = (
+    "Actuator",
+    "Body",
+    "Bushing",
+    "Contact",
+    "Geometry",
+    "Joint",
+    "Limit",
+    "Loop",
+    "Model",
+    "Parameter",
+    "Sensor",
+    "Site",
+    "Spring",
+    "Transmission",
+    "World",
+)
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),
     "load": "calibody.formats",
