@@ -12,8 +12,8 @@ from calibody.mechanics.contact import Spots
 from calibody.mechanics.kinematics import Geometry, poses, retract
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.steppers import step
-from calibody.steppers.start import free_start
 from calibody.steppers.base import Start
+from calibody.steppers.start import free_start
 
 SIZES = {"sphere": (0.12,), "capsule": (0.08, 0.2), "box": (0.1, 0.2, 0.15), "ellipsoid": (0.1, 0.2, 0.15), "cylinder": (0.15, 0.1), "plane": (1.0, 1.0, 0.1)}
 PAIRS = [
@@ -60,7 +60,7 @@ def somewhere(structure: Structure, numbers: Numbers, seed: int) -> np.ndarray:
 def test_rows_are_the_gradient_of_the_gap(first: str, second: str, coordinates: str) -> None:
     structure = Structure.build(chain(first, second, 0.03 if {first, second} & {"cylinder", "box"} and "plane" in (first, second) else 0.0), coordinates)
     numbers = Numbers.of(structure)
-    spots, geometry = Spots.of(structure), Geometry.of(structure, numbers)
+    spots = Spots.of(structure)
     turns = np.zeros((len(structure.scalar_coordinates), 1))
 
     def gaps(q: np.ndarray) -> np.ndarray:

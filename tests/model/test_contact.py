@@ -47,7 +47,7 @@ def test_paths() -> None:
     assert changed.contacts[0].sliding == 0.3 and Contact("c", "box", friction=0.3, sliding_friction=0.2).sliding == 0.2
     with pytest.raises(cb.ModelError, match="did you mean"):
         m["contact.foot.bounce"]
-    with pytest.raises(cb.ModelError, match="world.ground.height"):
+    with pytest.raises(cb.ModelError, match=r"world\.ground\.height"):
         m["world.ground.depth"]
 
 

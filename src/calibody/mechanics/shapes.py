@@ -10,8 +10,9 @@ exactly, for every kernel (that is what the derivative check of the tests says).
 
 - point against plane: balls, ends of capsules, corners of boxes (rounded: moved in by the radius), rims;
 - ellipsoid against plane by its support function: with `m = Q'n` the normal in the ellipsoid's axes, `S = |a m|` (a the half axes) and the lowest point is `-a^2 m/S`;
-- disc against plane: lowest point `c + R w/sqrt(|w|^2 + e^2)`, w the part of -n in the disc's plane, and `S = R (sqrt(|w|^2 + e^2) - e)`. A disc that lies flat has no lowest point;
-  e = `FLAT` makes it the centre, and points of the rim carry the disc then. The gap errs by e R at most, its gradient not at all;
+- disc against plane: with w the part of -n in the disc's plane and s = |w|^2 (the squared sine of the tilt), the support function is R sqrt(s), and S(s) touches at `c + 2 S'(s) w`. A disc
+  that lies flat has no lowest point: `S = R (sqrt(s + e^2) - 2 e (1 - s)^2)` with e = `FLAT` makes it the centre, lifted by e R, so that points of the rim carry the disc then. The gap errs
+  by 2 e R at most, and not at all on edge; its gradient is exact;
 - point or segment against point or segment: nearest points of lines, cut off at the ends;
 - point against box: the nearest point of the box, or, inside, of its nearest face; segment against box: the point of the segment where the (convex) distance is least, by bisection.
 """
@@ -22,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-FLAT = 1e-5
-"""Sine of the tilt below which a disc counts as lying flat."""
+FLAT = 1e-7
+"""Sine of the tilt below which a disc counts as lying flat: above the tolerance of gaps, below what anybody sees."""
 TINY = 1e-12
 """Metres between two centres that count as the same point: the normal is then the z axis."""
 BISECTIONS = 50
@@ -96,9 +97,10 @@ def disc_plane(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     n, origin = _plane(b, data[8:14])
     c, z, R, r = place(a, data[:3]), turned(a.R, data[3:6]), data[6], data[7]
     w = _dot(n, z) * z - n
-    length = np.sqrt(_dot(w, w) + FLAT * FLAT)
-    gap = _dot(n, c - origin) - R * (length - FLAT) - r
-    at = c + R * w / length - r * n
+    s = _dot(w, w)
+    length = np.sqrt(s + FLAT * FLAT)
+    gap = _dot(n, c - origin) - R * (length - 2.0 * FLAT * (1.0 - s) ** 2) - r
+    at = c + R * (1.0 / length + 8.0 * FLAT * (1.0 - s)) * w - r * n
     return Touch(gap, n, at, at - gap * n)
 
 

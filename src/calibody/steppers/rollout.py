@@ -37,6 +37,7 @@ def simulate(
     stepper: str | AbstractStepper = "variational",
     coordinates: str = "auto",
     projection: str = "mass",
+    contacts: bool = True,
 ) -> Motion:
     """The motion of a model from a known start.
 
@@ -44,10 +45,13 @@ def simulate(
     (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
     one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
     `stepper`: "variational", "spook" (docs: spook), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
+    `contacts=False` leaves out the contacts and limits of the model.
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
     n, h = _steps(duration, h)
     method = _stepper(stepper)
+    if not contacts and (model.contacts or model.limits):
+        model = replace(model, contacts=(), limits=())
     structure = Structure.build(model, method.coordinates(coordinates))
     numbers = Numbers.of(structure)
     if not structure.nv:
@@ -76,6 +80,7 @@ def simulate(
         active=trajectory.active.astype(float),
         iterations=trajectory.iterations,
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
+        touched=trajectory.contacts,
     )
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)
