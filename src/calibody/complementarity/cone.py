@@ -7,8 +7,9 @@ For every place i an impulse `L_i = (n, t1, t2)` and a velocity `u = A L + r` wi
 (b is zero but for the second phase of an impact with Poisson's law). A is the mobility J M^-1 J', symmetric and at least semidefinite; r the velocities without these impulses.
 
 **Method.** Sweeps of block Gauss-Seidel that solve each place exactly while the others wait ([jean1999]): open if it would part, else stick if the impulse that stops it is inside the
-cone, else slip in the direction that the law asks for, by fixed-point iteration. That always makes progress, but slowly where many places share a load. So every few sweeps Newton's
-method on the equations of [alart1991],
+cone, else slip in the direction that the law asks for, by fixed-point iteration. Friction is no potential, and where places of one body press against each other such sweeps may
+cycle; so every other round has cautious sweeps instead, which move normals and tangents by a share of what would be right, projected on the cone. Both are slow where many places share
+a load. So after every round Newton's method on the equations of [alart1991],
 
     n = max(0, n - c u_n),    t = projection of (t - c u_t) on the disc of radius mu (max(0, n - c u_n) + b)
 
@@ -42,6 +43,8 @@ SHARED = 1e-10
 EXACT, GOOD = 3e-12, 1e-6
 # Sweeps between attempts of Newton's method, its steps, and rounds of both before giving up.
 SWEEPS, NEWTON, ROUNDS = 6, 5, 40
+# Share of the step of projected sweeps that is taken: with all of it they may cycle.
+CAUTION = 0.7
 # Fixed-point iterations for the direction of slip of one place.
 TURNS = 8
 
@@ -115,7 +118,17 @@ def _block(B: Any, r: Any, mu: Any, b: Any, before: Any) -> Any:
     return jnp.where(parted, 0.0 * slip, jnp.where(inside, stick, slip))
 
 
-def _sweep(p: _Problem, L: Any, count: Any) -> Any:
+def _projected(B: Any, r: Any, mu: Any, b: Any, before: Any) -> Any:
+    """One place alone, one cautious step: first the normal, then the tangents, each projected on what it may be."""
+    n = jnp.maximum(before[0] - CAUTION * (r[0] + B[0] @ before) / B[0, 0], 0.0)
+    t = before[1:]
+    size = jnp.maximum(jnp.maximum(B[1, 1], B[2, 2]) + jnp.abs(B[1, 2]), 1e-6 * B[0, 0])
+    t = t - CAUTION * (r[1:] + B[1:, 0] * n + B[1:, 1:] @ t) / size
+    length, limit = jnp.sqrt(t @ t), mu * (n + b)
+    return jnp.concatenate([n[None], t * jnp.where(length > limit, limit / jnp.where(length > 0.0, length, 1.0), 1.0)])
+
+
+def _sweep(p: _Problem, L: Any, count: Any, alone: Callable[..., Any]) -> Any:
     size = p.r.size
 
     def place(i: Any, L: Any) -> Any:
@@ -123,7 +136,7 @@ def _sweep(p: _Problem, L: Any, count: Any) -> Any:
         own, B = slice_at(L, (3 * i,), (3,)), slice_at(rows, (0, 3 * i), (3, 3))
         r = rows @ L + slice_at(p.r.ravel(), (3 * i,), (3,)) - B @ own
         mu, b = slice_at(p.mu, (i,), (1,))[0], slice_at(p.b, (i,), (1,))[0]
-        return put_at(L, _block(B, r, mu, b, own), (3 * i,))
+        return put_at(L, alone(B, r, mu, b, own), (3 * i,))
 
     return jax.lax.fori_loop(jnp.int32(0), count, place, L.ravel()).reshape(-1, 3)
 
@@ -171,13 +184,16 @@ def _solve(A: Any, r: Any, mu: Any, b: Any, start: Any, count: Any) -> Impulses:
         return jax.lax.while_loop(lambda state: (state[0] < NEWTON) & (state[2][1] > EXACT), one, (jnp.int32(0), L, best))[2]
 
     def another(state: tuple) -> tuple:
-        k, L, best = state
-        L = jax.lax.fori_loop(jnp.int32(0), jnp.int32(SWEEPS), lambda _, x: _sweep(p, x, count), L)
+        k, exact, cautious, best = state
+        odd = k % 2 == 1
+        exact = jax.lax.fori_loop(jnp.int32(0), jnp.where(odd, 0, SWEEPS).astype(jnp.int32), lambda _, x: _sweep(p, x, count, _block), exact)
+        cautious = jax.lax.fori_loop(jnp.int32(0), jnp.where(odd, 4 * SWEEPS, 0).astype(jnp.int32), lambda _, x: _sweep(p, x, count, _projected), cautious)
+        L = jnp.where(odd, cautious, exact)
         best = newton(L, better(L, best))
-        return k + 1, L, best
+        return k + 1, exact, cautious, best
 
     best = newton(start, (start, size(start)))
-    rounds, _, best = jax.lax.while_loop(lambda s: (s[0] < ROUNDS) & (s[2][1] > EXACT), another, (jnp.int32(0), start, best))
+    rounds, _, _, best = jax.lax.while_loop(lambda s: (s[0] < ROUNDS) & (s[3][1] > EXACT), another, (jnp.int32(0), start, start, best))
     return Impulses(best[0], _velocity(p, best[0]), best[1], rounds)
 
 

@@ -284,8 +284,7 @@ class Stepper:
         return Node(self._guessed(a.state, d)._replace(first=np.float64(first)), a.touch, a.gaps)
 
     def _kinetic(self, a: Node) -> float:
-        P, v = self._velocity(a)
-        return 0.5 * float(v @ np.asarray(a.state.p))
+        return 0.5 * float(self._velocity(a)[1] @ np.asarray(a.state.p))
 
     # -- what is told ------------------------------------------------------------------------------------------------------------
 

@@ -286,7 +286,8 @@ class Motion:
         for k in range(len(self.structure.ball_coordinates)):
             out += 0.5 * self.numbers.ball_law[3, k] * (self._ball_rates(k) ** 2).sum(0)
         for node, energy in self.touched.kinetic.items() if self.touched is not None else ():
-            out[node] = energy  # next to an impact the difference of coordinates is no rate
+            if node < len(out):
+                out[node] = energy  # next to an impact the difference of coordinates is no rate
         return out
 
     @cached_property
