@@ -40,9 +40,9 @@ from calibody.solve.dense import factored, put_at, slice_at, solved
 SIZES = (1, 4, 12, 32, 96, 256)
 SHARED = 1e-10
 # Residual, relative to the largest velocity of the problem, at which it counts as solved; and that which is still good enough where it cannot be reached.
-EXACT, GOOD = 3e-12, 1e-6
+EXACT, GOOD = 3e-12, 1e-4
 # Sweeps between attempts of Newton's method, its steps, and rounds of both before giving up.
-SWEEPS, NEWTON, ROUNDS = 6, 5, 40
+SWEEPS, NEWTON, ROUNDS = 6, 5, 16
 # Share of the step of projected sweeps that is taken: with all of it they may cycle.
 CAUTION = 0.7
 # Fixed-point iterations for the direction of slip of one place.

@@ -13,14 +13,14 @@ A contact of the model is one or several *spots*, each a kernel of `shapes.py` b
 | capsule | capsule | the 4 ends against the other, and the nearest points |
 | capsule | box | its 2 ends, and its nearest point |
 
-More spots than needed are harmless: each is a true bound of the distance, and what touches twice shares the force. A limit is a spot on a joint coordinate, with
+Each is a true bound of the distance; one that would be another's place once more counts as nowhere near. A limit is a spot on a joint coordinate, with
 the gap `+-(s - position)` and without friction.
 
 Rows. With the twists T of the degrees of freedom (`kinematics.py`), a force f on a at x and -f on b changes nothing but `f . (v_a(x) - v_b(x))`, so the row of a direction u is
 
     J_u = u . dx/dq on a - on b:   [x x u, u]' T of the degrees of freedom above a, minus those above b
 
-The normal acts at the two nearest points, whose line it lies in; the two tangents at the point between them, so that the forces on both are opposite and have one line, and
+The normal acts at the two nearest points, whose line it lies in; the two tangents on both at that of a, so that the forces are opposite and have one line, and
 angular momentum is kept. In `free` a limit acts through something else than the gradient of its coordinate (DESIGN section 3), so both are returned.
 """
 
@@ -128,9 +128,9 @@ def _pair(a: Any, b: Any, radius: float) -> list[tuple[str, list[float], bool]]:
         return [("point_point", [*_balls_of(a, radius)[0], *_balls_of(b, radius)[0]], False)]
     out = []
     if kinds[1] == CAPSULE:
-        out += [("point_segment", [*ball, *_segment(b)], False) for ball in _balls_of(a, radius)]
+        out += [("point_segment", [*ball, *_segment(b), 0.0], False) for ball in _balls_of(a, radius)]
     if kinds[0] == CAPSULE:
-        out += [("point_segment", [*ball, *_segment(a)], True) for ball in _balls_of(b, radius)]
+        out += [("point_segment", [*ball, *_segment(a), float(kinds[1] == CAPSULE)], True) for ball in _balls_of(b, radius)]
     return [*out, ("segment_segment", [*_segment(a), *_segment(b)], False)] if kinds == (CAPSULE, CAPSULE) else out
 
 
@@ -253,9 +253,8 @@ class Spots:
             spots = which[here]
             n, a, b = touch.normal[:, spots].T, touch.at_a[:, spots].T, touch.at_b[:, spots].T
             directions[here] = basis(n)
-            middle = 0.5 * (a + b)
             moves_a, moves_b = (m[spots] for m in self._above)
-            for k, (xa, xb) in enumerate(((a, b), (middle, middle), (middle, middle))):
+            for k, (xa, xb) in enumerate(((a, b), (a, a), (a, a))):
                 u = directions[here, k]
                 rates[here, k] = (np.cross(xa, u) @ T[:3] + u @ T[3:]) * moves_a - (np.cross(xb, u) @ T[:3] + u @ T[3:]) * moves_b
         there = np.flatnonzero(which >= between)

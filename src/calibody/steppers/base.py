@@ -44,6 +44,10 @@ class AbstractStepper(ABC):
         """The coordinates to solve in, given what the user asked for ("auto", "tree" or "free")."""
         return asked
 
+    def touches(self) -> bool:
+        """Whether contacts and limits act."""
+        return True
+
     @abstractmethod
     def viscous_below(self) -> float:
         """Rate below which the dry friction of a motion counts as viscous [rad/s, m/s], where forces are computed from it."""

@@ -51,6 +51,10 @@ MOST = 30
 ITERATIONS, SETTLED = 15, 1e-11
 # Of gaps, relative to the mechanism's size.
 ROUNDING = 1e-14
+# Work of the impulses of lasting contact, relative to the kinetic energy, from which on a step is not believed.
+WORK = 0.05
+# Steps that fail, or whose contact forces are not found, are cut in halves down to this part of a step; there, the gap is taken to first order.
+SMALLEST = 0.04
 # Shortest part of a step that is worth a step of its own, relative to the step.
 SHORTEST = 1e-9
 # Evaluations in the search for the time of an impact.
@@ -123,8 +127,8 @@ class Stepper:
 
     # -- lasting contact ---------------------------------------------------------------------------------------------------------
 
-    def hold(self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray) -> Trial:
-        """A step of length tau in which the places `held` do not close."""
+    def hold(self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray, linear: bool = False) -> Trial:
+        """A step of length tau in which the places `held` do not close: their gaps at its end, or (`linear`) what these are to first order from its start."""
         state = a.state
         if not len(held):
             new, status, _ = self._attempt(state, np.zeros(self.structure.nv), u, applied, tau)
@@ -134,26 +138,35 @@ class Stepper:
         L = self._first_impulses(held, directions) * 0.5 * (self.before + tau)
         target = np.minimum(a.gaps[held], 0.0) * (1.0 - RECOVERED * tau / self.h)
         friction, exact, b = self.spots.sliding[held], False, a
-        status, fastest = step.CONVERGED, 0.0
+        status, fastest, known = step.CONVERGED, 0.0, np.zeros_like(L)
         for k in range(ITERATIONS):
             new, status, D = self._attempt(state, through.T @ L.ravel(), u, applied, tau)
             if status not in (step.CONVERGED, step.OPENED):
-                break
-            b = self.node(new)
-            moved = np.asarray(new.d)
-            velocity = np.concatenate([((b.gaps[held] - target) / tau)[:, None], rates[:, 1:] @ moved / tau], axis=1)
-            ends = np.concatenate([self.rows(b, held)[0][:, :1], rates[:, 1:]], axis=1).reshape(-1, moved.size)
-            A = ends @ D @ through.T / tau
+                if not L.any():
+                    break
+                L = 0.5 * (L + known) if k else 0.0 * L  # too much of it
+                continue
+            b, known, moved = self.node(new), L, np.asarray(new.d)
+            velocity = rates @ moved / tau
+            velocity[:, 0] = (a.gaps[held] - target) / tau + velocity[:, 0] if linear else (b.gaps[held] - target) / tau
+            ends = rates if linear else np.concatenate([self.rows(b, held)[0][:, :1], rates[:, 1:]], axis=1)
+            A = ends.reshape(-1, moved.size) @ D @ through.T / tau
             free = velocity - (A @ L.ravel()).reshape(-1, 3)
             solution = cone.solve(A, free, friction, L)
             change = (A @ (solution.L - L).ravel()).reshape(-1, 3)
             fastest = max(fastest, float(np.abs(free).max()))
             if (np.abs(change).max() <= SETTLED * (fastest + 1e-3 * self.size) + ROUNDING * self.size / tau and k > 0) or np.abs(solution.L - L).max() == 0.0:
-                exact = solution.residual < cone.GOOD
+                exact = linear or (solution.residual < cone.GOOD and self._passive(state, L, rates @ moved / tau, D / tau))
                 break
             state = self._guessed(state, moved + D @ (through.T @ (solution.L - L).ravel()))
             L = solution.L
         return Trial(b, held, L, directions, status, exact)
+
+    @staticmethod
+    def _passive(state: step.State, L: np.ndarray, velocity: np.ndarray, mobility: np.ndarray) -> bool:
+        """Whether impulses do no work, but for what the bending of surfaces in a step makes of it: solutions of the equations of a step that jump are none of the mechanics."""
+        p = np.asarray(state.p)
+        return float((L * velocity).sum()) <= WORK * 0.5 * abs(float(p @ mobility @ p))
 
     def _first_impulses(self, held: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Forces of the step before in the directions of this one; none of places that did not touch."""
@@ -182,46 +195,65 @@ class Stepper:
 
     def advance(self, a: Node, k: int, u: np.ndarray, applied: np.ndarray) -> Node:
         """From node k to node k + 1; forces, impulses and events go into the log."""
-        left, start, jumps = self.h, a, 0
-        held, kinetic = self.held, None
+        left, part, jumps, start = self.h, self.h, 0, a
+        held, kinetic, linear = self.held, None, False
         while left > 0.0:
-            held, trial, fast = self._grown(a, left, held, u, applied, jumps > MOST)
-            if kinetic is None and (len(fast) or len(np.setdiff1d(held, self.held))):
-                kinetic = self._kinetic(start)
-            time = (k + 1) * self.h - left
-            if not len(fast):
-                self._record(k, a, trial, left)
-                if not trial.exact:
-                    self.inexact.append(time)
-                held = trial.held[trial.impulses[:, 0] > 0.0]
-                a, last, left = trial.node, left, 0.0
-                if last < self.h:
-                    a = self._restarted(a, np.asarray(a.state.d) * (self.h / last), 1.0)
+            part = min(part, left)
+            try:
+                grown, trial, fast = self._grown(a, part, held, u, applied, jumps > MOST, linear)
+                if not (trial.exact or len(fast)) and not linear:
+                    raise Failed(step.STALLED, trial.node.state)
+                if kinetic is None and (len(fast) or len(np.setdiff1d(grown, self.held))):
+                    kinetic = self._kinetic(start)
+                tau, trial = self._located(a, part, grown, fast, u, applied, linear) if len(fast) else (part, trial)
+            except Failed:
+                if linear:
+                    raise
+                linear = part <= SMALLEST * self.h
+                part = part if linear else 0.5 * part
+                a = self._restarted(a, self._velocity(a)[1] * part, float(a.state.first))
                 continue
-            tau, trial = self._located(a, left, held, fast, u, applied)
+            held = grown
+            if linear:
+                self.inexact.append((k + 1) * self.h - left)
+                linear, part = False, 4.0 * part
             if tau > 0.0:
                 self._record(k, a, trial, tau)
+                held = trial.held[trial.impulses[:, 0] > 0.0]
                 a, left = trial.node, left - tau
-            a, held = self._struck(a, k, (k + 1) * self.h - left, fast, left)
-            jumps += 1
+            if len(fast):
+                a, held = self._struck(a, k, (k + 1) * self.h - left, fast)
+                jumps += 1
             if left < SHORTEST * self.h:
-                a, left = self._restarted(a, np.asarray(a.state.d) * (self.h / max(left, 1e-300)), 1.0), 0.0
+                left = 0.0
+            if left > 0.0 or part < self.h or jumps:
+                length = max(tau, SHORTEST * self.h)
+                d = np.asarray(a.state.d) / length if not len(fast) else self._velocity(a)[1]
+                a = self._restarted(a, d * min(part, left or self.h), 1.0)
+        self._finish(k, start, a, kinetic)
+        return a
+
+    def _finish(self, k: int, start: Node, end: Node, kinetic: float | None) -> None:
+        """Impulses of step k become forces; what pushed in its last part is held in the next step."""
         for impulses in (self.log.force[:, :, k], self.log.normal[:, k]):
             impulses /= self.covered or 1.0
         self.covered = 0.0
+        pushed = np.abs(self.pushing).max(axis=1, initial=0.0) > 0.0
+        self.held, self.pushing = self.held[pushed], self.pushing[pushed]
         if kinetic is not None:
-            self.log.kinetic[k], self.log.kinetic[k + 1] = kinetic, self._kinetic(a)
-        return a
+            self.log.kinetic[k], self.log.kinetic[k + 1] = kinetic, self._kinetic(end)
 
-    def _grown(self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray, catch: bool) -> tuple[np.ndarray, Trial, np.ndarray]:
+    def _grown(self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray, catch: bool, linear: bool) -> tuple[np.ndarray, Trial, np.ndarray]:
         """The places that have to be held in a step of length tau, the step with them, and the places that close too fast for that."""
         rates = None
         while True:
-            trial = self.hold(a, tau, held, u, applied)
+            trial = self.hold(a, tau, held, u, applied, linear)
             if trial.status not in (step.CONVERGED, step.OPENED):
                 raise Failed(trial.status, trial.node.state)
             bad = np.flatnonzero(trial.node.gaps < -CLOSED * self.size)
             bad = np.setdiff1d(bad, held)
+            if not trial.exact and not linear:
+                raise Failed(step.STALLED, trial.node.state)
             if not len(bad):
                 return held, trial, bad
             if rates is None:
@@ -235,19 +267,19 @@ class Stepper:
                 continue
             return held, trial, bad
 
-    def _located(self, a: Node, tau: float, held: np.ndarray, fast: np.ndarray, u: np.ndarray, applied: np.ndarray) -> tuple[float, Trial]:
+    def _located(self, a: Node, tau: float, held: np.ndarray, fast: np.ndarray, u: np.ndarray, applied: np.ndarray, linear: bool) -> tuple[float, Trial]:
         """The time at which the first of the places `fast` closes, and the step up to it (regula falsi, Illinois)."""
         low, high = 0.0, tau
         f_low = float(a.gaps[fast].min())
         empty = Trial(a, held, np.zeros((len(held), 3)), np.zeros((len(held), 3, 3)), step.CONVERGED, True)
         if f_low <= CLOSED * self.size:
             return 0.0, empty
-        trial = self.hold(a, high, held, u, applied)
+        trial = self.hold(a, high, held, u, applied, linear)
         f_high, side = float(trial.node.gaps[fast].min()), 0
         for _ in range(SEARCH):
             t = (low * f_high - high * f_low) / (f_high - f_low)
             t = min(max(t, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
-            trial = self.hold(a, t, held, u, applied)
+            trial = self.hold(a, t, held, u, applied, linear)
             if trial.status not in (step.CONVERGED, step.OPENED):
                 raise Failed(trial.status, trial.node.state)
             f = float(trial.node.gaps[fast].min())
@@ -263,7 +295,7 @@ class Stepper:
                 side = -1
         return t, trial
 
-    def _struck(self, a: Node, k: int, time: float, fast: np.ndarray, left: float) -> tuple[Node, np.ndarray]:
+    def _struck(self, a: Node, k: int, time: float, fast: np.ndarray) -> tuple[Node, np.ndarray]:
         """The law of impacts at a node, and which places touch after it."""
         which = np.flatnonzero(a.gaps <= 100.0 * CLOSED * self.size)
         rates, acts, directions = self.rows(a, which)
@@ -278,7 +310,7 @@ class Stepper:
         state = a.state._replace(p=p)
         self.before = 0.0
         stays = which[(found.impulse[:, 0] > 0.0) & (found.after[:, 0] <= 0.0)]
-        return self._restarted(Node(state, a.touch, a.gaps), left * (P @ p), 1.0), stays
+        return Node(state._replace(first=np.float64(1.0)), a.touch, a.gaps), stays
 
     def _restarted(self, a: Node, d: np.ndarray, first: float) -> Node:
         return Node(self._guessed(a.state, d)._replace(first=np.float64(first)), a.touch, a.gaps)
@@ -304,7 +336,7 @@ class Stepper:
         np.add.at(target[:, :, k], self.spots.owner[which], world * sign[:, None])
         here = which < between
         spots, f = which[here], world[here] / self.h
-        x = 0.5 * (a.touch.at_a + a.touch.at_b)[:, spots].T
+        x = a.touch.at_a[:, spots].T
         wrench = np.concatenate([np.cross(x, f), f], axis=1)
         for links, side in zip(self.spots.links, (1.0, -1.0), strict=True):
             for node, share in ((k, 1.0 - at), (k + 1, at)):

@@ -236,7 +236,7 @@ class Motion:
         touch, H, spots = self._touch, self.frames.H, self._spots
         out = np.zeros(len(self.time))
         for k, spot in enumerate(mine[nearest]):
-            n, x = touch.normal[:, spot, k], 0.5 * (touch.at_a + touch.at_b)[:, spot, k]
+            n, x = touch.normal[:, spot, k], touch.at_a[:, spot, k]
             moved = [H[:, :3, i, k + 1] @ (H[:, :3, i, k].T @ (x - H[:, 3, i, k])) + H[:, 3, i, k + 1] for i in (links[spot] for links in spots.links)]
             v = (moved[0] - moved[1]) / self.h
             out[k] = np.linalg.norm(v - n * (n @ v))
