@@ -282,7 +282,13 @@ def test_momentum_between_bodies() -> None:
     model, _ = trough(3)  # the third is not in the way
     model = cb.Model(bodies=model.bodies, joints=model.joints, geometries=model.geometries, contacts=[cb.Contact("pair", "b0", "b1", friction=0.4, restitution=0.6)],
                      world=cb.World(gravity=(0, 0, 0)))  # fmt: skip
-    start = {"joint.b2.position": (0, 0, 9), "joint.b0.position": (0, 0, 0), "joint.b1.position": (0.5, 0.03, 0.02), "joint.b1.rate": (-2, 0, 0, 3, 1, -2), "joint.b1.angle": (0.3, 0.5, 0.1)}
+    start = {
+        "joint.b2.position": (0, 0, 9),
+        "joint.b0.position": (0, 0, 0),
+        "joint.b1.position": (0.5, 0.03, 0.02),
+        "joint.b1.rate": (-2, 0, 0, 3, 1, -2),
+        "joint.b1.angle": (0.3, 0.5, 0.1),
+    }
     motion = cb.simulate(model, 0.4, h=0.001, initial=start)
     assert 1 <= len(motion.events) <= 3
     p, L = [], []

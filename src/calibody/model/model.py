@@ -60,12 +60,12 @@ class Model:
     sensors: Sequence[Sensor] = ()
     geometries: Sequence[Geometry] = ()
     transmissions: Sequence[Transmission] = ()
-    contacts: Sequence[Contact] = ()
-    limits: Sequence[Limit] = ()
     world: World = World()
     notes: tuple[str, ...] = ()
     source: Any = dataclasses.field(default=None, compare=False, repr=False)
     """What the format that read the model needs to write it back (`formats.Source`); None for a model built in Python."""
+    contacts: Sequence[Contact] = ()
+    limits: Sequence[Limit] = ()
 
     _TABLES = {
         "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "actuator": "actuators",

@@ -243,7 +243,9 @@ class Stepper:
         if kinetic is not None:
             self.log.kinetic[k], self.log.kinetic[k + 1] = kinetic, self._kinetic(end)
 
-    def _grown(self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray, catch: bool, linear: bool) -> tuple[np.ndarray, Trial, np.ndarray]:
+    def _grown(
+        self, a: Node, tau: float, held: np.ndarray, u: np.ndarray, applied: np.ndarray, catch: bool, linear: bool
+    ) -> tuple[np.ndarray, Trial, np.ndarray]:
         """The places that have to be held in a step of length tau, the step with them, and the places that close too fast for that."""
         rates = None
         while True:
