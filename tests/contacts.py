@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 import calibody as cb
+from calibody.mechanics.contact import Spots
+from calibody.mechanics.kinematics import Geometry, poses
+from calibody.mechanics.structure import Numbers, Structure
+from calibody.steppers.start import tree_start
 
 UP = (0.0, -1.0, 0.0)
 """Axis of a hinge that turns x towards z."""
@@ -87,3 +91,20 @@ def carried(count: int) -> tuple[cb.Model, dict[str, Any]]:
         contacts.append(cb.Contact(name, name, "box", friction=0.8))
         start |= {f"joint.{name}.x.position": -1.5 + 3.0 * k / max(1, count - 1), f"joint.{name}.z.position": 0.2 + r}
     return cb.Model(bodies=bodies, joints=joints, geometries=shapes, contacts=contacts), start
+
+
+def cleared(model: cb.Model) -> dict[str, Any]:
+    """A start that is inside nothing: the file's, lifted by its free joint or vertical slide until nothing is deeper than a millimetre above the ground."""
+    structure = Structure.build(model, "tree")
+    numbers = Numbers.of(structure)
+    q = tree_start(structure, numbers, {}, "mass", 1.0).q
+    spots = Spots.of(structure)
+    gaps = spots.touch(poses(structure, Geometry.of(structure, numbers), q)).gap
+    lift = max(0.0, 1e-3 - float(gaps.min(initial=1.0))) if gaps.min(initial=1.0) < 0.0 else 0.0
+    for joint in model.joints:
+        start = int(structure.q_start[next(i for i, u in enumerate(structure.units) if u.joint is joint)])
+        if lift and joint.kind == "free":
+            return {f"joint.{joint.name}.position": (*q[start : start + 2], q[start + 2] + lift)}
+        if lift and joint.kind == "slide" and abs(joint.axis[2]) > 0.9:
+            return {f"joint.{joint.name}.position": q[start] + lift}
+    return {}

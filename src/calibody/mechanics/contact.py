@@ -139,13 +139,13 @@ def spots_of(model: Model, owner: int, contact: Contact) -> list[Spot]:
     a, b = shape_of(model, contact, "a"), shape_of(model, contact, "b")
     bodies, swapped = (WORLD if a is None else a.body, WORLD if b is None else b.body), False
     if kind_of(a) == PLANE or (kind_of(a) == BOX and kind_of(b) != PLANE):
-        a, b, bodies, swapped = b, a, bodies[::-1], True
+        a, b, bodies, swapped = b, a, (bodies[1], bodies[0]), True
     if kind_of(b) == PLANE:
         plane = _plane_numbers(model, b)  # type: ignore[arg-type]
         found = [(kernel, [*numbers, *plane], False) for kernel, numbers in _against_plane(a, contact.radius)]
     else:
         found = _pair(a, b, contact.radius)
-    return [Spot(kernel, owner, bodies[::-1] if turned else bodies, tuple(data), swapped != turned) for kernel, data, turned in found]
+    return [Spot(kernel, owner, (bodies[1], bodies[0]) if turned else bodies, tuple(data), swapped != turned) for kernel, data, turned in found]
 
 
 # -- all of a mechanism --------------------------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ class Spots:
         """Of the spots between links; poses H (3, 4, links, ...)."""
         parts, more = [], (1,) * (H.ndim - 3)
         for kernel, a, b, data in self.groups:
-            poses = (Pose(H[:, :3, links], H[:, 3, links]) for links in (a, b))
-            parts.append(shapes.KERNELS[kernel](*poses, data.reshape(*data.shape, *more)))
+            first, second = (Pose(H[:, :3, links], H[:, 3, links]) for links in (a, b))
+            parts.append(shapes.KERNELS[kernel](first, second, data.reshape(*data.shape, *more)))
         if not parts:
             empty = np.zeros((3, 0, *H.shape[3:]))
             return Touch(empty[0], empty, empty, empty)

@@ -47,7 +47,7 @@ def can_touch(first: str, second: str) -> bool:
 
 @dataclass(frozen=True)
 class Contact:
-    """Two shapes that touch: `a` a geometry or a site, `b` a geometry or "ground". Forces of its channels are those of b on a.
+    """Two shapes that touch: `a` a geometry or a site, `b` a geometry, a site or "ground" (a geometry, where a site has the same name). Forces of its channels are those of b on a.
 
     `friction` is the coefficient of dry friction of impacts, and of lasting contact unless `sliding_friction` is above zero: then that is the latter's. `radius` rounds the
     edges of boxes and cylinders (whose outer size stays), and is the radius of a site's ball.
@@ -157,8 +157,6 @@ def _check_contact(model: Model, contact: Contact) -> None:
         if shape is None and not (side == "b" and name == GROUND):
             known = [*model.tables["geometry"], *model.tables["site"], *([GROUND] if side == "b" else [])]
             raise ModelError(f'{where}.{side} is "{name}", which is neither a geometry nor a site of the model{nearest(str(name), known) or "."}')
-        if name in model.tables["geometry"] and name in model.tables["site"]:
-            raise ModelError(f'{where}.{side} is "{name}", and the model has a geometry and a site of that name; give one of them another.')
         shapes.append(shape)
     kinds, bodies = [kind_of(s) for s in shapes], [WORLD if s is None else s.body for s in shapes]
     if not can_touch(*kinds):

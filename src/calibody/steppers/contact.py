@@ -277,7 +277,7 @@ class Stepper:
         if f_low <= CLOSED * self.size:
             return 0.0, empty
         trial = self.hold(a, high, held, u, applied, linear)
-        f_high, side = float(trial.node.gaps[fast].min()), 0
+        f_high, side, t = float(trial.node.gaps[fast].min()), 0, high
         for _ in range(SEARCH):
             t = (low * f_high - high * f_low) / (f_high - f_low)
             t = min(max(t, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
@@ -357,9 +357,13 @@ class Stepper:
             e = float(spots.restitution[which[fastest]])
             note = "" if found.factor == 1.0 else f"Restitution {e:g} would have made energy here; {found.factor * e:.4g} is the largest that does not."
             self.log.events.append(
-                Event(time, spots.owner_name(int(which[fastest])), SLIP if slips else STICK, tuple(float(x) for x in sign * world[mine].sum(0)),
+                Event(time, spots.owner_name(int(which[fastest])), SLIP if slips else STICK, _three(sign * world[mine].sum(0)),
                       float(found.impulse[mine, 0].sum()), float(-before[fastest, 0]), float(found.after[fastest, 0]), -found.energy, found.factor * e, note)
             )  # fmt: skip
+
+
+def _three(x: np.ndarray) -> tuple[float, float, float]:
+    return float(x[0]), float(x[1]), float(x[2])
 
 
 # -- starts --------------------------------------------------------------------------------------------------------------------------
