@@ -7,6 +7,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from contacts import cleared
 from formats.catalogue import entries
 
 import calibody as cb
