@@ -29,7 +29,7 @@ import numpy as np
 from calibody.complementarity import cone
 from calibody.errors import SimulationError
 from calibody.mechanics import assembly
-from calibody.mechanics.contact import Spots
+from calibody.mechanics.contact import Spots, cross
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.shapes import Touch
@@ -121,9 +121,9 @@ class Stepper:
         touch = self.spots.touch(np.asarray(state.node.H))
         return Node(state, touch, self.spots.gaps(touch, np.asarray(state.node.s)))
 
-    def rows(self, node: Node, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def rows(self, node: Node, which: np.ndarray, normals: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n = node.state.node
-        return self.spots.rows(node.touch, np.asarray(n.T), np.asarray(n.Z), np.asarray(n.A), which)
+        return self.spots.rows(node.touch, np.asarray(n.T), np.asarray(n.Z), np.asarray(n.A), which, normals)
 
     # -- lasting contact ---------------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Stepper:
             b, known, moved = self.node(new), L, np.asarray(new.d)
             velocity = rates @ moved / tau
             velocity[:, 0] = (a.gaps[held] - target) / tau + velocity[:, 0] if linear else (b.gaps[held] - target) / tau
-            ends = rates if linear else np.concatenate([self.rows(b, held)[0][:, :1], rates[:, 1:]], axis=1)
+            ends = rates if linear else np.concatenate([self.rows(b, held, True)[0][:, :1], rates[:, 1:]], axis=1)
             A = ends.reshape(-1, moved.size) @ D @ through.T / tau
             free = velocity - (A @ L.ravel()).reshape(-1, 3)
             solution = cone.solve(A, free, friction, L)
@@ -259,7 +259,7 @@ class Stepper:
             if not len(bad):
                 return held, trial, bad
             if rates is None:
-                rates = self.rows(a, np.arange(self.spots.count))[0][:, 0] @ self._velocity(a)[1]
+                rates = self.rows(a, np.arange(self.spots.count), True)[0][:, 0] @ self._velocity(a)[1]
             mean = (trial.node.gaps[bad] - a.gaps[bad]) / tau
             slow = SLOW * 2.0 * np.abs(mean - rates[bad]) * self.h / tau
             touching = a.gaps[bad] <= 100.0 * CLOSED * self.size
@@ -339,7 +339,7 @@ class Stepper:
         here = which < between
         spots, f = which[here], world[here] / self.h
         x = a.touch.at_a[:, spots].T
-        wrench = np.concatenate([np.cross(x, f), f], axis=1)
+        wrench = np.concatenate([cross(x, f), f], axis=1)
         for links, side in zip(self.spots.links, (1.0, -1.0), strict=True):
             for node, share in ((k, 1.0 - at), (k + 1, at)):
                 if share and node < self.log.wrench.shape[2]:
