@@ -154,6 +154,12 @@ def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
 
 
+def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(block, "contact.md", "exec"), {})
+    assert re.match(r"0\.\d+ s: contact\.floor at \d\.\d\d m/s, (stick|slip), \d+\.\d mJ lost\n", capsys.readouterr().out)
+
+
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +189,7 @@ def test_the_api_page_gives_signatures_as_they_are(name: str) -> None:
 GIVEN = (
     "Parameter",
     "Motion",
+    "Event",
     "StepDerivatives",
     "Result",
     "Prediction",

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
         Actuator as Actuator,
         Body as Body,
         Bushing as Bushing,
+        Contact as Contact,
         Geometry as Geometry,
         Joint as Joint,
+        Limit as Limit,
         Loop as Loop,
         Model as Model,
         Parameter as Parameter,
@@ -45,15 +47,33 @@ if TYPE_CHECKING:
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
     from calibody.recording.signal import Signal as Signal
+    from calibody.steppers.events import Event as Event
     from calibody.steppers.motion import Motion as Motion
     from calibody.steppers.rollout import simulate as simulate
     from calibody.steppers.sensitivity import StepDerivatives as StepDerivatives, step_derivatives as step_derivatives
     from calibody.steppers.spook import Spook as Spook
+    from calibody.steppers.time_stepping import TimeStepping as TimeStepping
     from calibody.steppers.variational import Variational as Variational
 
 __version__ = "0.2.0"
 
-_ELEMENTS = ("Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Model", "Parameter", "Sensor", "Site", "Spring", "Transmission", "World")
+_ELEMENTS = (
+    "Actuator",
+    "Body",
+    "Bushing",
+    "Contact",
+    "Geometry",
+    "Joint",
+    "Limit",
+    "Loop",
+    "Model",
+    "Parameter",
+    "Sensor",
+    "Site",
+    "Spring",
+    "Transmission",
+    "World",
+)
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),
     "load": "calibody.formats",
@@ -61,6 +81,8 @@ _LATER = {
     "Motion": "calibody.steppers.motion",
     "Variational": "calibody.steppers.variational",
     "Spook": "calibody.steppers.spook",
+    "TimeStepping": "calibody.steppers.time_stepping",
+    "Event": "calibody.steppers.events",
     "step_derivatives": "calibody.steppers.sensitivity",
     "StepDerivatives": "calibody.steppers.sensitivity",
     "Signal": "calibody.recording.signal",

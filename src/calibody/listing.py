@@ -11,6 +11,8 @@ from calibody.model.elements import FIXED, LOAD, SOFTNESS
 
 RARE = (SOFTNESS, LOAD)
 """Numbers that are shown only where they are not zero."""
+MOST = 12
+"""Contacts that are listed without asking for everything; of more than these their numbers are not listed either."""
 
 
 def document(model: Model) -> dict[str, Any]:
@@ -23,6 +25,8 @@ def document(model: Model) -> dict[str, Any]:
         "sites": [{"name": s.name, "body": s.body, "position": list(s.position)} for s in model.sites],
         "sensors": [{"name": s.name, "channel": s.channel} for s in model.sensors],
         "loops": [{"name": lp.name, "kind": lp.kind} for lp in model.loops],
+        "contacts": [{"name": c.name, "a": c.a, "b": c.b} for c in model.contacts],
+        "limits": [{"name": x.name, "joint": x.joint, "side": x.side} for x in model.limits],
         "parameters": {p.path: {"value": p.value, "unit": p.unit} for p in model.parameters.values()},
         "channels": {path: {"components": list(components), "unit": unit} for path, (_, _, _, components, unit) in catalogue(model).items()},
         "notes": list(model.notes),
@@ -47,7 +51,15 @@ def tables(model: Model, everything: bool) -> Iterator[tuple[str, tuple[str, ...
         ("loop", "kind", "between"),
         [(lp.name, lp.kind, " and ".join(filter(None, (lp.joint1, lp.joint2))) or f"{lp.body1} and {lp.body2}") for lp in model.loops],
     )
+    contacts = [(c.name, f"{c.a} and {c.b}", f"{c.friction:g}", f"{c.restitution:g}") for c in model.contacts]
+    yield "contacts", ("contact", "between", "friction", "restitution"), contacts if everything else _short(contacts)
+    yield "limits", ("limit", "joint", "side", "position"), [(x.name, x.joint, x.side, f"{x.position:.6g}") for x in model.limits]
     yield "parameters", ("path", "value", "unit"), list(_parameters(model, everything))
+
+
+def _short(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The first of many: a humanoid has hundreds of pairs that could touch."""
+    return rows if len(rows) <= MOST else [*rows[:MOST], (f"and {len(rows) - MOST} more", *[""] * (len(rows[0]) - 1))]
 
 
 def _channels(model: Model, kind: str, name: str) -> str:
@@ -65,7 +77,8 @@ def _parameters(model: Model, everything: bool) -> Iterator[tuple[str, ...]]:
             continue
         seen.add(whole)
         value, number = model[whole], paths.number_of(model, place)
-        if not everything and (place.kind == "geometry" or (number.role in RARE and not value)):
+        many = len(model.tables.get(place.kind, ())) > MOST and place.kind in ("contact", "limit")
+        if not everything and (place.kind == "geometry" or many or (number.role in RARE and not value)):
             continue
         components = f".{'|'.join(number.components)}" if number.components else ""
         yield whole + components, _numbers(value) if isinstance(value, tuple) else f"{value:.6g}", place.unit

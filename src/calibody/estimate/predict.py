@@ -125,7 +125,9 @@ def predict(result: Result, recording: Recording, window: float | None = None) -
     drive, stepper = signals(recording, recording.start), problem.stepper()
     incomplete = None
     try:
-        simulated = simulate(model, recording.duration, h, starting(first, drive, stepper), drive, stepper, problem.runs[0].structure.coordinates)
+        simulated = simulate(
+            model, recording.duration, h, starting(first, drive, stepper), drive, stepper, problem.runs[0].structure.coordinates, contacts=False
+        )
     except SimulationError as error:
         partial = getattr(error, "motion", None)
         if partial is None:
@@ -157,7 +159,7 @@ def starting(motion: Motion, drive: Mapping[str, Signal], stepper: AbstractStepp
     if not isinstance(stepper, Variational):  # an engine's velocities are those of its steps
         return initial
     for _ in range(CORRECTIONS):
-        first = simulate(motion.model, 2.0 * motion.h, motion.h, initial, drive, stepper, motion.structure.coordinates)
+        first = simulate(motion.model, 2.0 * motion.h, motion.h, initial, drive, stepper, motion.structure.coordinates, contacts=False)
         initial = {path: value + _missed(motion, first, path, node + 1) / motion.h if path.endswith(".rate") else value for path, value in initial.items()}
     return initial
 

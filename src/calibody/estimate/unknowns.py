@@ -248,6 +248,8 @@ def _missing(model: Model, place: paths.Place, coordinates: str) -> str | None:
     """Why a number does not act; None if it does."""
     if place.kind == "geometry":
         return "a geometry is only drawn; leave it out."
+    if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
+        return "contacts and limits act in simulations, not in fits yet; leave it out."
     if place.kind == "sensor":
         return "leave out the sd of the channel where it is observed, and it is found."
     if place.kind not in ("joint", "loop"):

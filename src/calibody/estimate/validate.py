@@ -182,7 +182,9 @@ def _continued(short: Run, whole: Run, x: States, model: Model, motion: Motion, 
     node = short.K - 3
     lasting = _lasting(short, x)
     drive = {**lasting.drive(whole.h, whole.K - node), **signals(whole.recording, float(short.times[node]))}
-    simulated = simulate(model, (whole.K - 1 - node) * whole.h, whole.h, starting(motion, drive, stepper, node), drive, stepper, whole.structure.coordinates)
+    simulated = simulate(
+        model, (whole.K - 1 - node) * whole.h, whole.h, starting(motion, drive, stepper, node), drive, stepper, whole.structure.coordinates, contacts=False
+    )
     states, rest = short.layout.carried(x, whole.layout), whole.K - node
     parts = dict(states.parts)
     parts[NODES] = np.concatenate([x.q[:, :node], simulated.q[:, :rest]], axis=1)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf"}
 
 
-def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model from an MJCF or URDF file; the root element decides which it is."""
+def load(path: str | os.PathLike[str], contacts: bool = False) -> Model:
+    """Read a model from an MJCF or URDF file; the root element decides which it is. `contacts`: with the contacts and joint limits of the file, which act in simulations."""
     from calibody.formats import content, edit  # with numpy and, where it is used, MuJoCo
 
     path = _as_path(path)
-    model, source = content.read(edit.read_bytes(path), path)
+    model, source = content.read(edit.read_bytes(path), path, contacts)
     return dataclasses.replace(model, source=source)
 
 

@@ -18,11 +18,11 @@ READERS = {"mujoco": mjcf.read, "robot": urdf.read}
 """By the root element."""
 
 
-def read(content: bytes, path: Path) -> tuple[Model, Source]:
-    """The model in a file's content, which stands (or would stand) at `path`, and its source."""
+def read(content: bytes, path: Path, touching: bool = False) -> tuple[Model, Source]:
+    """The model in a file's content, which stands (or would stand) at `path`, and its source; `touching`: with its contacts and limits."""
     document = edit.parse(content, str(path))
     reader = READERS.get(document.root.tag)
     if reader is None:
         raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
     with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
-        return reader(document, path)
+        return reader(document, path, touching)

@@ -16,7 +16,7 @@ from calibody.errors import FormatError
 from calibody.formats import content
 from calibody.formats.source import differences, number, numbers, spring_length
 from calibody.formats.urdf_edit import inertial_text, rpy_of
-from calibody.model import Actuator, Body, Bushing, Geometry, Joint, Loop, Model, Sensor, Spring, Transmission
+from calibody.model import Actuator, Body, Bushing, Contact, Geometry, Joint, Limit, Loop, Model, Sensor, Spring, Transmission
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
@@ -76,7 +76,7 @@ def _verified(text: str, model: Model, target: Path, format_name: str, remedy: s
 
 def mjcf(model: Model, target: Path) -> str:
     """The model as MJCF; every element carries its name."""
-    _refuse(model.bushings)
+    _refuse((*model.bushings, *model.contacts, *model.limits))
     remedy = "change the model, or keep it in Python"
     left_out = [f"shape {g.name} (mesh)" for g in model.geometries if g.kind == "mesh"]
     lines = _tag(
@@ -100,7 +100,7 @@ def _section(tag: str, items: list[list[str]]) -> list[str]:
     return _tag(tag, [line for item in items for line in item]) if items else []
 
 
-def _refuse(elements: Sequence[Spring | Bushing | Transmission]) -> None:
+def _refuse(elements: Sequence[Spring | Bushing | Transmission | Contact | Limit]) -> None:
     for element in elements:
         raise FormatError(
             f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs and transmissions can be saved as MJCF)."
@@ -255,7 +255,7 @@ def _sensor(model: Model, sensor: Sensor) -> list[str]:
 
 def urdf(model: Model, target: Path) -> str:
     """The model as URDF. A body with several joints becomes a chain of massless links."""
-    _refuse((*model.springs, *model.bushings, *model.transmissions))
+    _refuse((*model.springs, *model.bushings, *model.transmissions, *model.contacts, *model.limits))
     _check_for_urdf(model)
     left_out = [f"{kind} {name}" for kind in ("actuator", "site", "sensor") for name in model.tables[kind]]
     left_out += [f"shape {g.name}" for g in model.geometries if _urdf_shape(g) is None]

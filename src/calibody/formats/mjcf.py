@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import FormatError
-from calibody.formats import refusals
+from calibody.formats import contacts, refusals
 from calibody.formats.assets import drop_missing
 from calibody.formats.compiled import Compiled, element_map, model_of
 from calibody.formats.edit import Document, Edits, Element, parse, read_bytes, render
@@ -21,7 +21,7 @@ from calibody.spatial import algebra as al
 _DEEPEST_INCLUDE = 20
 
 
-def read(document: Document, path: Path) -> tuple[Model, Source]:
+def read(document: Document, path: Path, touching: bool = False) -> tuple[Model, Source]:
     """The model in an MJCF document, and what is needed to write it back."""
     resolve_includes(document, path.parent)
     spec, m, aligned, dropped = compiled(document, path)
@@ -33,6 +33,7 @@ def read(document: Document, path: Path) -> tuple[Model, Source]:
     if aligned:
         c.notes.append(f"The frames of free bodies are the file's; MuJoCo aligns them with the principal axes of inertia: {', '.join(aligned)}.")
     model = model_of(c, document.root.attributes.get("model") or path.stem)
+    model = contacts.touching(c, model) if touching else model
     return model, Source(path, MJCF, document, model, element_map(c, model), _details(c))
 
 

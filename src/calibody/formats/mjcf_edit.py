@@ -65,7 +65,7 @@ def plan(model: Model, source: Source, changed: list[Change]) -> Plan:
     p = Plan(model, source)
     grouped: dict[tuple[str, str], set[str]] = {}
     for kind, name, what in changed:
-        if (kind, what) in NOWHERE:
+        if (kind, what) in NOWHERE or kind not in ("world", *_WRITERS):
             raise cannot(kind, name, what, source)
         grouped.setdefault((kind, name), set()).add(what)
     for (kind, name), fields in grouped.items():

@@ -129,30 +129,30 @@ def notes(c: Compiled, soft_loops: bool) -> list[str]:
     used = [i for i in range(m.ntendon) if is_spring(c, i) or is_transmission(c, i)]
     flagged = [
         (_contacts(c), ""),
-        ("Joint limits do not act: {}.", _names(c, "joint", np.flatnonzero(_limited(c)))),
-        ("Limits of the actuator force on joints do not act: {}.", _names(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
+        ("Joint limits do not act: {}.", names_of(c, "joint", np.flatnonzero(limited(c)))),
+        ("Limits of the actuator force on joints do not act: {}.", names_of(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
         (
             "The force limits of these actuators act on their damping too, which the file leaves unlimited: {}.",
-            _names(c, "actuator", np.flatnonzero(m.actuator_forcelimited.astype(bool) & (m.actuator_damping != 0.0))),
+            names_of(c, "actuator", np.flatnonzero(m.actuator_forcelimited.astype(bool) & (m.actuator_damping != 0.0))),
         ),
-        ("Actuators that the file switches off are left out: {}.", _names(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
-        ("Tendons bear no force here, their limits do not act: {}.", _names(c, "tendon", [i for i in range(m.ntendon) if i not in used])),
-        ("The length limits of springs and transmissions do not act: {}.", _names(c, "tendon", [i for i in used if m.tendon_limited[i]])),
-        ("The dead band of a transmission has rounded corners here: {}.", _names(c, "tendon", [i for i in used if _has_play(c, i)])),
-        ("Equality constraints that the file switches off are left out: {}.", _names(c, "loop", _inactive(c))),
+        ("Actuators that the file switches off are left out: {}.", names_of(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
+        ("Tendons bear no force here, their limits do not act: {}.", names_of(c, "tendon", [i for i in range(m.ntendon) if i not in used])),
+        ("The length limits of springs and transmissions do not act: {}.", names_of(c, "tendon", [i for i in used if m.tendon_limited[i]])),
+        ("The dead band of a transmission has rounded corners here: {}.", names_of(c, "tendon", [i for i in used if _has_play(c, i)])),
+        ("Equality constraints that the file switches off are left out: {}.", names_of(c, "loop", _inactive(c))),
         (
             "Closed loops are rigid here; the file's solref and solimp soften them: {}.",
-            _names(c, "loop", set(range(m.neq) if soft_loops else ()) - set(_inactive(c))),
+            names_of(c, "loop", set(range(m.neq) if soft_loops else ()) - set(_inactive(c))),
         ),
-        ("Sensors without an equivalent channel are left out: {}.", _names(c, "sensor", dropped_sensors(c))),
-        ("Bodies moved by motion capture stand still where the file puts them: {}.", _names(c, "body", np.flatnonzero(m.body_mocapid >= 0))),
-        ("Friction of a ball or free joint acts along its rate, not on each component: {}.", _names(c, "joint", _round_friction(c))),
+        ("Sensors without an equivalent channel are left out: {}.", names_of(c, "sensor", dropped_sensors(c))),
+        ("Bodies moved by motion capture stand still where the file puts them: {}.", names_of(c, "body", np.flatnonzero(m.body_mocapid >= 0))),
+        ("Friction of a ball or free joint acts along its rate, not on each component: {}.", names_of(c, "joint", _round_friction(c))),
         *((sentence, "") for sentence in _switched_off(c)),
     ]
     return [sentence.format(names) for sentence, names in flagged if sentence and (names or "{}" not in sentence)]
 
 
-def _names(c: Compiled, kind: str, indices: Iterable[int]) -> str:
+def names_of(c: Compiled, kind: str, indices: Iterable[int]) -> str:
     names = [c.names[kind][int(i)] for i in sorted(indices)]
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
@@ -161,7 +161,7 @@ def _has_play(c: Compiled, i: int) -> bool:
     return bool(c.mj.tendon_stiffness[i] and c.mj.tendon_lengthspring[i, 1] > c.mj.tendon_lengthspring[i, 0])
 
 
-def _limited(c: Compiled) -> np.ndarray:
+def limited(c: Compiled) -> np.ndarray:
     return np.zeros(0) if c.off(mj.mjtDisableBit.mjDSBL_LIMIT | mj.mjtDisableBit.mjDSBL_CONSTRAINT) else c.mj.jnt_limited
 
 

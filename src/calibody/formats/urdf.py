@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import FormatError
-from calibody.formats import refusals
+from calibody.formats import contacts, refusals
 from calibody.formats.compiled import Compiled, element_map, matrix_of, model_of, rotated
 from calibody.formats.edit import Document, Edits, Element, render
 from calibody.formats.engine import compile_text, mj
@@ -32,7 +32,7 @@ Inertial = tuple[float, Any, tuple[float, ...]]
 """Mass, centre of mass, inertia about it (xx yy zz xy xz yz)."""
 
 
-def read(document: Document, path: Path) -> tuple[Model, Source]:
+def read(document: Document, path: Path, touching: bool = False) -> tuple[Model, Source]:
     """The model in a URDF document, and what is needed to write it back."""
     notes = _check(document)
     text, dropped = _without_meshes(document)
@@ -45,6 +45,7 @@ def read(document: Document, path: Path) -> tuple[Model, Source]:
     refusals.check(c)
     c.notes += refusals.notes(c, soft_loops=False) + notes + repaired + _own_notes(c, dropped)
     model = model_of(c, document.root.attributes.get("name") or path.stem)
+    model = contacts.touching(c, model) if touching else model
     return model, Source(path, URDF, document, model, element_map(c, model), _placements(document))
 
 

@@ -12,6 +12,9 @@
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
+    contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
+    contact.NAME.impulse | gap | slip            of the impacts in the step after a node; the least distance; the sliding speed where it is least
+    limit.NAME.force | impulse | gap             the same of a stop, on the joint's coordinate
 
 A vector channel takes `.x .y .z` for one component.
 """
@@ -41,6 +44,7 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
     BALL: {"angle": XYZ, "orientation": WXYZ, "rate": XYZ, "force": XYZ},
     FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
 }
+_CONTACT = (("force", XYZ, "N"), ("force.normal", SCALAR, "N"), ("impulse", XYZ, "N s"), ("gap", SCALAR, "m"), ("slip", SCALAR, "m/s"))
 _SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2", "force": "N", "torque": "N m"}
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
@@ -135,6 +139,13 @@ def _catalogue(model: Model) -> Catalogue:
     for actuator in model.actuators:
         put("actuator", actuator.name, "", SCALAR, "unit of control")
         put("actuator", actuator.name, "force", SCALAR, model.first_joint(actuator).units["f"])
+    for contact in model.contacts:
+        for quantity, components, unit in _CONTACT:
+            put("contact", contact.name, quantity, components, unit)
+    for limit in model.limits:
+        units = model.joint(limit.joint).units
+        for quantity, unit in (("force", units["f"]), ("impulse", f"{units['f']} s"), ("gap", units["s"])):
+            put("limit", limit.name, quantity, SCALAR, unit)
     return out
 
 

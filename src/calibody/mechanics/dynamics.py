@@ -205,6 +205,12 @@ def forward_dynamics(model: Model, q: Any = None, v: Any = None, control: Any = 
     return np.linalg.solve(K, np.concatenate([right, -bias]))[: structure.nv]
 
 
+def acceleration(structure: Structure, numbers: Numbers, at: host.Configuration, v: np.ndarray, control: np.ndarray, force: np.ndarray) -> np.ndarray:
+    """(nv,) of a tree without closed loops, at a configuration that is at hand."""
+    needed = _required(structure, numbers, at.frames, v, np.zeros(structure.nv))
+    return np.linalg.solve(at.M, joint_forces(structure, numbers, at.frames, v, control, force) - needed)
+
+
 def _constraint_bias(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """`Gdot v` by a central difference along the motion, Richardson-extrapolated (G is smooth and cheap)."""
     from calibody.mechanics.kinematics import retract

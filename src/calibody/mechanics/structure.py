@@ -317,8 +317,8 @@ class Structure:
         return f"joint.{unit.joint.name}" if self.coordinates == TREE and unit.joint is not None else f"body.{unit.body.name}"
 
 
-# Tables of elements that exert no force and carry none, and the fields of the others that name another element.
-FORCELESS = ("site", "sensor", "geometry")
+# Tables of elements that exert no force and carry none (contacts act from outside of a step, `steppers/contact.py`), and the fields of the others that name another element.
+FORCELESS = ("site", "sensor", "geometry", "contact", "limit")
 REFERENCES = {
     "parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint", "joints": "joint",
     "transmission": "transmission",

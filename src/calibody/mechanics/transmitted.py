@@ -60,9 +60,11 @@ def wrenches(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f:
     return sums
 
 
-def through(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float) -> np.ndarray:
-    """(6, n + 1, K - 2): (N, F) through the cut above every link."""
+def through(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, contacts: np.ndarray | None = None) -> np.ndarray:
+    """(6, n + 1, K - 2): (N, F) through the cut above every link; `contacts`: what these exert on the links, likewise."""
     total = wrenches(structure, numbers, multipliers, f, h).wrench / h
+    if contacts is not None:
+        total -= contacts[:, : total.shape[1], : total.shape[2]]
     composite(structure.tree_parent, total)
     return total
 

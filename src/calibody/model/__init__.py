@@ -1,5 +1,6 @@
 """The immutable description of a mechanism, and the paths to its numbers."""
 
+from calibody.model.contact import Contact as Contact, Limit as Limit
 from calibody.model.elements import (
     Actuator as Actuator,
     Body as Body,

@@ -36,8 +36,9 @@ FIXED = "fixed"
 
 Vector3 = tuple[float, float, float]
 Quaternion4 = tuple[float, float, float, float]
-INERTIAL, PLACE, FORCE, SOFTNESS, LOAD, SIGNAL = "inertial", "place", "force", "softness", "load", "signal"
-"""What a number is for: mass and its distribution; where things are; forces; how constraints give way; friction by load; what a control or sample passes through."""
+INERTIAL, PLACE, FORCE, SOFTNESS, LOAD, SIGNAL, CONTACT = "inertial", "place", "force", "softness", "load", "signal", "contact"
+"""What a number is for: mass and its distribution; where things are; forces; how constraints give way; friction by load; what a control or sample passes
+through; contact."""
 
 
 class Number(NamedTuple):
@@ -510,7 +511,10 @@ class Sensor:
 
 @dataclass(frozen=True)
 class Geometry:
-    """A shape to draw (nothing collides yet): kind sphere, capsule, cylinder, box, ellipsoid, plane or mesh, sizes as half-lengths [m]."""
+    """A shape to draw, and to touch others with where a `Contact` names it: kind sphere, capsule, cylinder, box, ellipsoid, plane or mesh, sizes as half-lengths [m].
+
+    Capsules and cylinders lie along their z axis; a plane is its x-y plane, and what touches it is on the side of z.
+    """
 
     KIND: ClassVar[str] = "geometry"
     NUMBERS: ClassVar[Mapping[str, Number]] = {"position": Number(XYZ, "m"), "orientation": Number(WXYZ, "")}
@@ -532,15 +536,23 @@ class Geometry:
 class World:
     """Gravity [m/s^2] and its tilt [rad]: `gravity` is turned by tilt.z about the z axis, then by the rotation vector (tilt.x, tilt.y, 0).
 
-    With gravity along z, tilt.z changes nothing.
+    With gravity along z, tilt.z changes nothing. The ground, for contacts that name it, is the plane through (0, 0, ground_height), turned from the horizontal by the
+    rotation vector (ground_tilt.x, ground_tilt.y, 0).
     """
 
     KIND: ClassVar[str] = "world"
-    NUMBERS: ClassVar[Mapping[str, Number]] = {"gravity": Number(XYZ, "m/s^2", FORCE), "tilt": Number(XYZ, "rad", FORCE)}
+    NUMBERS: ClassVar[Mapping[str, Number]] = {
+        "gravity": Number(XYZ, "m/s^2", FORCE),
+        "tilt": Number(XYZ, "rad", FORCE),
+        "ground_height": Number(SCALAR, "m", CONTACT),
+        "ground_tilt": Number(("x", "y"), "rad", CONTACT),
+    }
 
     name: str = "gravity"
     gravity: Vector3 = (0.0, 0.0, -9.81)
     tilt: Vector3 = ZERO
+    ground_height: float = 0.0
+    ground_tilt: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         _coerce(self)

@@ -13,6 +13,7 @@ import numpy as np
 import calibody.model.paths as paths
 from calibody import html, upward
 from calibody.errors import ModelError, nearest
+from calibody.model.contact import Contact, Limit, check_contacts
 from calibody.model.elements import (
     COUPLING,
     FREE,
@@ -45,7 +46,7 @@ class Model:
     """A mechanism. Built from elements, or by `calibody.load`; a model with other numbers is a new model (`replace`).
 
     Bodies may be listed in any order; `ordered_bodies` has parents first, depth first. `notes` tells what the file contained that
-    does not act here (contacts, joint limits, ...). `source` remembers the file for `save`.
+    does not act here. `source` remembers the file for `save`.
     """
 
     name: str = "model"
@@ -63,10 +64,12 @@ class Model:
     notes: tuple[str, ...] = ()
     source: Any = dataclasses.field(default=None, compare=False, repr=False)
     """What the format that read the model needs to write it back (`formats.Source`); None for a model built in Python."""
+    contacts: Sequence[Contact] = ()
+    limits: Sequence[Limit] = ()
 
     _TABLES = {
         "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "actuator": "actuators",
-        "site": "sites", "sensor": "sensors", "geometry": "geometries",
+        "site": "sites", "sensor": "sensors", "geometry": "geometries", "contact": "contacts", "limit": "limits",
     }  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -75,6 +78,7 @@ class Model:
         _check_names(self)
         _check_tree(self)
         _check_references(self)
+        check_contacts(self)
 
     # -- look-up ---------------------------------------------------------------------------------------------------------------
 
@@ -90,7 +94,7 @@ class Model:
         return self._find("joint", name)
 
     def first_joint(self, element: Any) -> Joint:
-        """The joint whose units those of an actuator or a transmission are."""
+        """The joint whose units those of an actuator, a limit or a transmission are."""
         through = self._find("transmission", element.transmission) if isinstance(element, Actuator) and element.transmission else element
         return self.joint(through.joints[0] if isinstance(through, Transmission) else through.joint)
 

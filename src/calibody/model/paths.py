@@ -4,6 +4,7 @@
     body.arm.com.x           kind.name.field.component
     joint.hinge2.position.x  the joint's anchor in the parent's frame; setting it moves the body
     world.gravity.z          gravity; world.gravity.tilt.x|y|z its rotation
+    world.ground.height      the ground; world.ground.tilt.x|y its rotation
 
 A path resolves to a `Place`: which element, which field, which component. Names may contain dots: the longest known name wins.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibody.errors import ModelError, meant, nearest
+from calibody.model.contact import GROUND, Limit
 from calibody.model.elements import Actuator, Joint, Number, Transmission, World
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ OTHER_WORDS = {
     "armature": ("rotor", "rotor_inertia"),
     "gain": ("kt", "kp", "torque_constant"),
     "delay": ("latency", "lag"),
+    "restitution": ("bounce", "elasticity", "cor", "e"),
     "bias": ("offset", "zero"),
 }
 """What other programs call the numbers of a model."""
@@ -72,20 +75,25 @@ def number_of(model: Model, place: Place) -> Number:
 
 def _unit(element: Any, field: str, model: Model) -> str:
     unit = _field_table(element)[field].unit
-    joint = element if isinstance(element, Joint) else model.first_joint(element) if isinstance(element, (Actuator, Transmission)) else None
+    joint = element if isinstance(element, Joint) else model.first_joint(element) if isinstance(element, (Actuator, Limit, Transmission)) else None
     return unit.format(**joint.units) if joint is not None else unit
 
 
+WORLD_FIELDS = {"gravity": "gravity", "gravity.tilt": "tilt", "ground.height": "ground_height", "ground.tilt": "ground_tilt"}
+"""Words of a path after "world." -> field of `World`."""
+
+
 def _world_place(model: Model, path: str) -> Place:
-    words = path.split(".")
-    if words[1:2] == ["gravity"]:
-        field, rest = ("tilt", words[3:]) if words[2:3] == ["tilt"] else ("gravity", words[2:])
-        components = World.NUMBERS[field][0]
-        if not rest:
-            return Place(path, "world", "gravity", field, None, World.NUMBERS[field][1])
-        if len(rest) == 1 and rest[0] in components:
-            return Place(path, "world", "gravity", field, components.index(rest[0]), World.NUMBERS[field][1])
-    raise ModelError(f'The path "{path}" is not known; the world has world.gravity.x|y|z and world.gravity.tilt.x|y|z.')
+    rest = path.partition(".")[2]
+    for words, field in sorted(WORLD_FIELDS.items(), key=lambda item: -len(item[0])):
+        number = World.NUMBERS[field]
+        if rest == words:
+            return Place(path, "world", "gravity", field, None, number.unit)
+        if rest.startswith(words + ".") and rest[len(words) + 1 :] in number.components:
+            return Place(path, "world", "gravity", field, number.components.index(rest[len(words) + 1 :]), number.unit)
+    raise ModelError(
+        f'The path "{path}" is not known; the world has world.gravity.x|y|z and world.gravity.tilt.x|y|z, world.ground.height and world.ground.tilt.x|y.'
+    )
 
 
 def resolve(model: Model, path: str) -> Place:
@@ -125,6 +133,8 @@ def resolve(model: Model, path: str) -> Place:
 def all_places(model: Model) -> list[Place]:
     """Every single number of the model, in the order of the tables."""
     places = [resolve(model, f"world.gravity.{c}") for c in "xyz"] + [resolve(model, f"world.gravity.tilt.{c}") for c in "xyz"]
+    if any(contact.b == GROUND for contact in model.contacts):
+        places += [resolve(model, f"world.ground.{c}") for c in ("height", "tilt.x", "tilt.y")]
     for kind, table in model.tables.items():
         for name, element in table.items():
             for field, number in _field_table(element).items():

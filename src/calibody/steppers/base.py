@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.mechanics.structure import Numbers, Structure
+from calibody.steppers.events import ContactLog
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Trajectory:
     """(nc,) which constraint rows were kept, at the end."""
     failure: str | None
     notes: tuple[str, ...] = ()
+    contacts: ContactLog | None = None
+    """Of a motion with contacts."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class AbstractStepper(ABC):
     def coordinates(self, asked: str) -> str:
         """The coordinates to solve in, given what the user asked for ("auto", "tree" or "free")."""
         return asked
+
+    def touches(self) -> bool:
+        """Whether contacts and limits act."""
+        return True
 
     @abstractmethod
     def viscous_below(self) -> float:

@@ -12,12 +12,15 @@ import numpy as np
 from calibody import html, upward
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.contact import Spots
 from calibody.mechanics.elements import body as body_element, drive
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
+from calibody.mechanics.shapes import Touch
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.spatial import algebra as al
+from calibody.steppers.events import ContactLog, Event
 
 if TYPE_CHECKING:
     import polars
@@ -53,6 +56,13 @@ class Motion:
     notes: tuple[str, ...] = ()
     start: float = 0.0
     """Time of the first node [s]."""
+    touched: ContactLog | None = field(default=None, repr=False)
+    """Forces, impulses and events of contacts; None of a motion without any."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The impacts in the order of time."""
+        return tuple(self.touched.events) if self.touched is not None else ()
 
     @cached_property
     def time(self) -> np.ndarray:
@@ -192,12 +202,58 @@ class Motion:
         width = max(1, len(channels.resolve(self.model, f"loop.{name}.{quantity}").components))
         return _scalar_or_vector(self.multipliers[rows[:width], :-1])
 
+    # -- contacts ----------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _spots(self) -> Spots:
+        return Spots.of(self.structure)
+
+    @cached_property
+    def _touch(self) -> Touch:
+        return self._spots.touch(self._H)
+
+    def _contact(self, name: str, quantity: str) -> np.ndarray:
+        return self._touching([c.name for c in self.model.contacts].index(name), quantity)
+
+    def _limit(self, name: str, quantity: str) -> np.ndarray:
+        whole = self._touching(len(self.model.contacts) + [x.name for x in self.model.limits].index(name), quantity)
+        return whole[:, 0] if whole.ndim > 1 else whole
+
+    def _touching(self, owner: int, quantity: str) -> np.ndarray:
+        """A channel of a contact or limit."""
+        log, spots, nodes = self.touched, self._spots, len(self.time)
+        mine = np.flatnonzero(spots.owner == owner)
+        if quantity in ("gap", "slip"):
+            gaps = spots.gaps(self._touch, self.frames.s[:, :-1])[mine]
+            return gaps.min(0) if quantity == "gap" else self._slip(mine, np.argmin(gaps, axis=0))
+        if log is None:
+            return np.zeros(nodes) if quantity == "force.normal" else np.zeros((nodes, 3))
+        values = {"force": log.force, "force.normal": log.normal, "impulse": log.impulse}[quantity][owner]
+        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, max(0, nodes - values.shape[-1]))])[..., :nodes].T.copy()
+
+    def _slip(self, mine: np.ndarray, nearest: np.ndarray) -> np.ndarray:
+        """The sliding speed of the nearest place over the step after each node."""
+        touch, H, spots = self._touch, self.frames.H, self._spots
+        out = np.zeros(len(self.time))
+        for k, spot in enumerate(mine[nearest]):
+            n, x = touch.normal[:, spot, k], touch.at_a[:, spot, k]
+            moved = [H[:, :3, i, k + 1] @ (H[:, :3, i, k].T @ (x - H[:, 3, i, k])) + H[:, 3, i, k + 1] for i in (links[spot] for links in spots.links)]
+            v = (moved[0] - moved[1]) / self.h
+            out[k] = np.linalg.norm(v - n * (n @ v))
+        return out
+
     # -- reactions ---------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _through(self) -> np.ndarray:
         """(6, n + 1, nodes): what goes through the cuts above all links (`transmitted.py`)."""
-        return self._started(transmitted.through(self.structure, self.numbers, self.multipliers, self.frames, self.h))
+        found = transmitted.through(self.structure, self.numbers, self.multipliers, self.frames, self.h, self._contact_wrench)
+        return self._started(found)
+
+    @property
+    def _contact_wrench(self) -> np.ndarray | None:
+        """(6, links, inner nodes): what contacts do to links."""
+        return None if self.touched is None else self.touched.wrench[:, :, 1 : self.q.shape[1] - 1]
 
     def _transmitted(self, path: str) -> np.ndarray:
         """What goes through the cut above a link, as a channel has it."""
@@ -229,6 +285,9 @@ class Motion:
         out += 0.5 * plan_of(self.structure).coordinate_inertia(self.numbers) @ self._rates**2
         for k in range(len(self.structure.ball_coordinates)):
             out += 0.5 * self.numbers.ball_law[3, k] * (self._ball_rates(k) ** 2).sum(0)
+        for node, energy in self.touched.kinetic.items() if self.touched is not None else ():
+            if node < len(out):
+                out[node] = energy  # next to an impact the difference of coordinates is no rate
         return out
 
     @cached_property

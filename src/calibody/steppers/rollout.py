@@ -21,9 +21,11 @@ from calibody.steppers.motion import Motion
 from calibody.steppers.spook import Spook
 from calibody.steppers.start import start_of
 from calibody.steppers.step import size_of_dofs
+from calibody.steppers.time_stepping import TimeStepping
 from calibody.steppers.variational import Variational
 
-STEPPERS = {"variational": Variational, "spook": Spook}
+STEPPERS = {"variational": Variational, "spook": Spook, "time_stepping": TimeStepping}
+UNTOUCHED = 'Contacts and limits do not act in this stepper; use stepper="variational".'
 # Nodes beyond this would need more memory than a laptop has; nobody means it.
 MAXIMAL_STEPS = 50_000_000
 
@@ -37,17 +39,22 @@ def simulate(
     stepper: str | AbstractStepper = "variational",
     coordinates: str = "auto",
     projection: str = "mass",
+    contacts: bool = True,
 ) -> Motion:
     """The motion of a model from a known start.
 
     `initial` sets channels (`{"joint.hinge.angle": 1.0, "joint.hinge.rate": 0.5}`); what it leaves out is zero or follows from closed loops
     (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
     one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
-    `stepper`: "variational", "spook" (docs: spook), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
+    `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
+    `contacts=False` leaves out the contacts and limits of the model.
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
     n, h = _steps(duration, h)
     method = _stepper(stepper)
+    if (model.contacts or model.limits) and not (contacts and method.touches()):
+        notes = () if not contacts else (UNTOUCHED,)
+        model = replace(model, contacts=(), limits=(), notes=(*model.notes, *notes))
     structure = Structure.build(model, method.coordinates(coordinates))
     numbers = Numbers.of(structure)
     if not structure.nv:
@@ -76,6 +83,7 @@ def simulate(
         active=trajectory.active.astype(float),
         iterations=trajectory.iterations,
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
+        touched=trajectory.contacts,
     )
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)

@@ -61,6 +61,9 @@ class Spook(AbstractStepper):
             raise SimulationError(f'stepper="spook" moves every body by itself, so coordinates = {asked!r} does not fit; leave it out, or give "free".')
         return FREE
 
+    def touches(self) -> bool:
+        return False
+
     def viscous_below(self) -> float:
         """Friction is exact here; forces computed from a motion afterwards need some rate, as the variational stepper's."""
         return Variational().friction_rate

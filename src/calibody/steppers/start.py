@@ -1,6 +1,6 @@
 """Consistent initial values: from the user's channels to coordinates and rates that close every loop.
 
-What is given is kept; what is left out is zero (joints at their reference), or follows from the loops by projection: the smallest change,
+What is given is kept; what is left out is zero (joints at their reference, or at the limit that this is beyond), or follows from the loops by projection: the smallest change,
 measured by the coordinates themselves (euclidean) or by the mass matrix (mass), that satisfies `g = 0` and `G v = 0`.
 """
 
@@ -17,6 +17,7 @@ from calibody.mechanics import channels, host
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.structure import FREE, HINGE, SLIDE, TREE, Numbers, Structure
 from calibody.model import Model
+from calibody.model.contact import LOWER
 from calibody.spatial import algebra as al
 from calibody.steppers.base import Start
 
@@ -41,6 +42,11 @@ def tree_start(tree: Structure, numbers: Numbers, initial: Mapping[str, Any], pr
     guess = _Guess(host.zero_coordinates(tree, numbers), np.zeros(tree.nv), np.zeros(tree.nv, dtype=bool), np.zeros(tree.nv, dtype=bool))
     for path, value in initial.items():
         _put(tree, guess, path, value)
+    for limit in tree.model.limits:  # a joint that nothing is said about starts where it may be
+        unit = next(i for i, u in enumerate(tree.units) if u.joint is not None and u.joint.name == limit.joint)
+        at, dof = int(tree.q_start[unit]), int(tree.v_start[unit])
+        if not guess.held_q[dof]:
+            guess.q[at] = (max if limit.side == LOWER else min)(guess.q[at], limit.position)
     q = host.closed(tree, numbers, guess.q, guess.held_q, projection, size)
     v = host.compatible(tree, numbers, q, guess.v, guess.held_v, projection)
     return Start(q, v, q[tree.scalar_positions])

@@ -250,7 +250,7 @@ class Program:
 
     def left_right(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         """`left` and `right` of the interval a .. b (nv each), and d left/dq_b (nv, nv)."""
-        left, right, J = self._bodies(values, a, b, h)
+        left, right, J = self.bodies(values, a, b, h)
         left, right, J = _add((left, right, J), self._joints(values, a, b, u, applied, h, delta))
         if len(self.plan.ball_links):
             left, right, J = _add((left, right, J), self._balls(values, a, b, applied, h, delta))
@@ -267,7 +267,7 @@ class Program:
         J = jnp.einsum("cej,cde,del->jl", AL, jnp.array(by_R), ZR)
         return jnp.einsum("cej,ce->j", AL, force), jnp.einsum("cej,ce->j", AR, force), J
 
-    def _bodies(self, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+    def bodies(self, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
         s = self.structure
         n, units = s.n, s.dof_unit
         L, R = al.unpack_pose(a.H[:, :, :n]), al.unpack_pose(b.H[:, :, :n])
@@ -292,7 +292,7 @@ class Program:
 
     def _joints(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         plan, count = self.plan, len(self.structure.law_owners)
-        sL, sR, AL, AR, ZR = (self._combined(values, x) for x in (a.s, b.s, a.A, b.A, b.Z))
+        sL, sR, AL, AR, ZR = (self.combined(values, x) for x in (a.s, b.s, a.A, b.A, b.Z))
         sm, rho = 0.5 * (sL + sR), (sR - sL) / h
         t, t_s, t_r = jnp.concatenate([applied[plan.coordinate_dof], jnp.zeros(count - len(plan.coordinate_dof))]), jnp.zeros(count), jnp.zeros(count)
         for group in plan.coordinate_forces:
@@ -303,7 +303,7 @@ class Program:
         _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, values.coordinate_inertia, h)
         return AL.T @ left, AR.T @ right, AL.T @ (LR[:, None] * ZR)
 
-    def _combined(self, values: Values, rows: Any) -> Any:
+    def combined(self, values: Values, rows: Any) -> Any:
         """Rows of the scalar coordinates, and of transmissions after them."""
         return jnp.concatenate([rows, values.combinations @ rows]) if len(self.structure.combinations) else rows
 
@@ -366,7 +366,7 @@ class Program:
         soft = eps > 0.0
         return jnp.where(soft, weight, 1.0), jnp.where(soft, known, 0.0), jnp.where(soft, eps, 0.0)
 
-    def _equations(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any, delta: Any) -> tuple[Any, Any]:
+    def equations(self, values: Values, state: State, node: Node, impulse: Any, left: Any, J: Any, h: Any, delta: Any) -> tuple[Any, Any]:
         """The residual of the step's equations at a trial node and impulse `h c lambda`, and minus its derivative by both."""
         if not self.structure.nc:
             return state.p - left, J
@@ -401,7 +401,7 @@ class Program:
             node = self.node(values, retract(s, trial.q, trial.t * trial.d), state.node.s)
             impulse = trial.impulse + trial.t * trial.di
             left, right, J = self.left_right(values, state.node, node, u, applied, h, delta)
-            residual, K = self._equations(values, state, node, impulse, left, J, h, delta)
+            residual, K = self.equations(values, state, node, impulse, left, J, h, delta)
             factors = jax.lax.cond(trial.final, lambda: trial.factors, lambda: factored(K))  # the final evaluation needs no correction
             x = solved(factors, residual)
             before, after = norm(trial.d), norm(x[: s.nv])

@@ -19,7 +19,7 @@ import numpy as np
 from calibody.errors import SimulationError
 from calibody.mechanics import host
 from calibody.mechanics.structure import Numbers, Structure, refuse_load_friction
-from calibody.steppers import step
+from calibody.steppers import contact_run, step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 
 # Rows of which less than this is left, relative to the largest, are dropped where a step does not converge with them.
@@ -42,6 +42,10 @@ class Variational(AbstractStepper):
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_load_friction(structure)
+        if structure.model.contacts or structure.model.limits:
+            return contact_run.run(
+                structure, numbers, start, control, applied, h, self.friction_rate, lambda status, t, state: self._why(structure, status, t, h, state)
+            )
         at = host.configuration(structure, numbers, start.q)
         gap, active = GAP * float(step.size_of_dofs(structure, numbers).max(initial=1.0)), host.independent_rows(structure, at.G, numbers.softness)
         values = step.Values.of(structure, numbers, active, gap)

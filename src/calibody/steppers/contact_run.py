@@ -1,0 +1,105 @@
+"""A whole motion with contacts: flights in compiled pieces, steps with contact one by one (`contact.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calibody.mechanics import host
+from calibody.mechanics.contact import Spots
+from calibody.mechanics.structure import Numbers, Structure
+from calibody.steppers import contact_step, step
+from calibody.steppers.base import Start, Trajectory
+from calibody.steppers.contact import CLOSED, Failed, Node, Stepper, gaps_along, refuse_inside
+from calibody.steppers.events import ContactLog
+
+# Steps of the first flight after a contact; every further one is twice as long, up to `step.PIECE`.
+FIRST_FLIGHT = 8
+
+Why = Callable[[int, float, step.State], str]
+
+
+class Run:
+    """The nodes of one motion as they are made."""
+
+    def __init__(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, delta: float) -> None:
+        self.structure, self.numbers, self.control, self.applied, self.h, self.delta = structure, numbers, control, applied, h, delta
+        at = host.configuration(structure, numbers, start.q)
+        self.active = host.independent_rows(structure, at.G, numbers.softness)
+        self.values = step.Values.of(structure, numbers, self.active)
+        state = step.first_state(structure, numbers, at, start, h)
+        self.n, actuators = applied.shape[1], len(control)
+        self.fly = step.compiled(structure, self.values, state, actuators)
+        spots, size = Spots.of(structure), float(step.size_of_dofs(structure, numbers).max(initial=1.0))
+        programs = contact_step.compiled_attempt(structure, self.values, state, actuators), contact_step.compiled_mobility(structure, self.values, state.node)
+        owners = len(structure.model.contacts) + len(structure.model.limits)
+        self.contacts = Stepper(structure, numbers, spots, self.values, h, delta, size, *programs, ContactLog.empty(owners, structure.n + 1, self.n + 1))
+        self.at = self.contacts.node(state)
+        refuse_inside(spots, structure.model, self.at.gaps, size)
+        self.q, self.multipliers, self.k, self.flight = [start.q[None]], [np.zeros((0, structure.nc))], 0, 0
+
+    def go(self, why: Why) -> Trajectory:
+        failure = None
+        while self.k < self.n and failure is None:
+            try:
+                if self.flight and not self._flown():
+                    self.flight = 0
+                if not self.flight and self.k < self.n:
+                    self._touching()
+            except Failed as failed:
+                failure = why(failed.status, self.k * self.h, failed.state)
+        lam = np.concatenate(self.multipliers).T
+        last = lam[:, -1:] if lam.shape[1] else np.zeros((self.structure.nc, 1))
+        c = self.contacts
+        return Trajectory(np.concatenate(self.q).T, np.concatenate([lam, last], axis=1), c.iterations, self.active, failure, tuple(self._notes()), c.log)
+
+    def _touching(self) -> None:
+        """One step with whatever touches."""
+        node = self.contacts.advance(self.at, self.k, self.control[:, self.k], self.applied[:, self.k])
+        held = self.contacts.held
+        self._append(np.asarray(node.state.node.q)[None], np.asarray(node.state.multipliers)[None], node)
+        self.flight = 0 if len(held) else FIRST_FLIGHT
+
+    def _flown(self) -> bool:
+        """A piece without contact; whether all of it was."""
+        count = min(self.flight, self.n - self.k, step.PIECE)
+        pieces = step.piece(self.control, self.k), step.piece(self.applied, self.k)
+        settings = np.float64(self.h), np.float64(self.delta)
+        done, state, q, forces, status, used = self.fly(self.values, self.at.state, *pieces, np.int32(count), *settings)
+        done, status, q = int(done), int(status), np.asarray(q)
+        c = self.contacts
+        c.iterations += int(used)
+        closed = np.zeros(0, dtype=np.int64)
+        if done:
+            gaps = gaps_along(c.spots, self.numbers, q[:done].T, np.asarray(self.at.state.node.s))
+            closed = np.flatnonzero((gaps < -CLOSED * c.size).any(axis=0))
+        if len(closed) and closed[0] < done:
+            done = int(closed[0])
+            if done:
+                _, state, *_ = self.fly(self.values, self.at.state, *pieces, np.int32(done), *settings)
+        elif status != step.CONVERGED:
+            raise Failed(status, state)
+        if done:
+            self._append(q[:done], np.asarray(forces)[:done], c.node(state))
+            c.before = self.h
+        self.flight = min(2 * self.flight, step.PIECE)
+        return not len(closed)
+
+    def _append(self, q: np.ndarray, forces: np.ndarray, node: Node) -> None:
+        self.q.append(q)
+        self.multipliers.append(forces)
+        self.at, self.k = node, self.k + len(q)
+
+    def _notes(self) -> list[str]:
+        times = self.contacts.inexact
+        if not times:
+            return []
+        several = f" and in {len(times) - 1} more" if len(times) > 1 else ""
+        return [f"Contact forces could not be found to full accuracy in the step at t = {times[0]:.6g} s{several}; a shorter step may help."]
+
+
+def run(structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float, delta: float, why: Any) -> Trajectory:
+    """As `AbstractStepper.run`, of a model with contacts or limits; `why` makes the sentence of a step that failed."""
+    return Run(structure, numbers, start, control, applied, h, delta).go(why)
