@@ -292,7 +292,7 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
     names = list(result.parameters)
     marginals = {name: Marginal(name, result.parameters[name].unit, values[:, k], w.weight, result.parameters[name]) for k, name in enumerate(names)}
     ess = w.ess if drawn.ess is None else drawn.ess
-    hypers = tuple(f"log sd of {h.name}" if not h.memory else f"log time of {h.name}" for h in modes.kept[0].target.hypers)
+    hypers = tuple(_named(h) for h in modes.kept[0].target.hypers)
     raw = Raw(np.arange(len(drawn.own)), drawn.own, drawn.eta, values, drawn.log_p, drawn.log_q, w.weight, (*names, *hypers))
     lost = _lost(result, drawing, drawn)
     post = Posterior(
@@ -322,6 +322,11 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
         targets=drawing.targets,
     )
     return replace(post, notes=tuple(_notes(result, drawing, drawn, post)))
+
+
+def _named(h: Hyper) -> str:
+    """A noise size, as a column of the draws."""
+    return f"force of {h.beside} with {h.name}" if h.beside else f"log time of {h.name}" if h.memory else f"log sd of {h.name}"
 
 
 def _prior(problem: Any) -> float:

@@ -35,6 +35,7 @@ import numpy as np
 from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate import marginal
 from calibody.estimate.bars import LEAST
+from calibody.estimate.coupling import belief
 from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.marginal import FEW, Hyper
@@ -156,7 +157,7 @@ class Target:
             return FAILED
         found = [motion for motion in motions if motion is not None]
         prior = problem.prior(theta)
-        value = constant(problem) - 0.5 * float(prior @ prior) - sum(m.cost + m.volume for m in found)
+        value = constant(problem) - belief(problem.runs[0].noise) - 0.5 * float(prior @ prior) - sum(m.cost + m.volume for m in found)
         if not np.isfinite(value):
             return FAILED
         gradient = self._gradient(problem, eta, found) if derivatives else None
@@ -303,7 +304,7 @@ def _exact(problem: Problem, x: tuple[States, ...], theta: np.ndarray, hypers: t
 
 def _volume_by_size(problem: Problem, x: Sequence[States], theta: np.ndarray, hyper: Hyper) -> float:
     """d volume/d l of a channel, the motion being the same."""
-    ends = [marginal.volume(moved, problem.carried(x, moved), theta) for moved in (hyper.scaled(problem, float(np.exp(s))) for s in (0.1, -0.1))]
+    ends = [marginal.volume(moved, problem.carried(x, moved), theta) for moved in (hyper.moved(problem, s) for s in (0.1, -0.1))]
     return (ends[0] - ends[1]) / 0.2
 
 
