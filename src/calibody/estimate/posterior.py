@@ -21,6 +21,7 @@ import numpy as np
 from calibody.errors import CalibodyError, shown, told
 from calibody.estimate.drawn import Explanation, Marginal, Posterior, Raw
 from calibody.estimate.fit import fit
+from calibody.estimate.marginal import Hyper
 from calibody.estimate.modes import Mode, Modes, find
 from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
