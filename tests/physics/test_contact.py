@@ -396,3 +396,5 @@ def test_what_does_not_act_in_a_fit_is_refused() -> None:
     run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time, motion["joint.hinge.angle"], 1e-3),))
     with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated: contacts and limits act in simulations'):
         cb.fit(model, [run], {"limit.stop.restitution": cb.Unknown(0.5)})
+    result = cb.fit(model, [run], {"joint.hinge.damping": cb.Unknown(0.1)})
+    assert any("Contacts and limits do not act in fits (limit.stop)" in note for note in result.notes)

@@ -238,7 +238,9 @@ class Spots:
         limits = self.sign.reshape(-1, *more) * (s[self.coordinate] - self.position.reshape(-1, *more))
         return np.concatenate([touch.gap, limits]) if len(limits) else touch.gap
 
-    def rows(self, touch: Touch, T: np.ndarray, Z: np.ndarray, A: np.ndarray, which: np.ndarray, normals: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def rows(
+        self, touch: Touch, T: np.ndarray, Z: np.ndarray, A: np.ndarray, which: np.ndarray, normals: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of some spots at one node: rates of (gap, slip, slip) by the velocities, (spots, 3, nv); what forces on them act through; and the directions (spots, 3, 3) as rows.
 
         `normals`: those of the gaps alone, the others zero. T (6, nv) twists; Z, A (coordinates, nv) gradients of joint coordinates and what forces on them act through.
