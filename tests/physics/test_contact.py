@@ -239,6 +239,10 @@ def test_a_box_falls_flat_tips_slides_and_stops() -> None:
     assert min(abs(thrown["body.block.position"][-1, 2] - s) for s in (0.06, 0.08, 0.1)) < 1e-10
     assert np.allclose(thrown["contact.floor.force"][-100:-1], (0, 0, G), atol=1e-6)
     assert thrown["contact.floor.gap"].min() > -1e-9 and len(thrown.events) > 3
+    table = thrown.to_frame()
+    assert {"contact.floor.force.x", "contact.floor.force.normal", "contact.floor.gap", "contact.floor.slip"} <= set(table.columns) and len(table) == len(
+        thrown.time
+    )
     sliding = cb.simulate(box, 1.0, h=0.002, initial={"joint.free.position": (0, 0, 0.06), "joint.free.rate": (1.2, 0, 0, 0, 0, 0)})
     assert sliding["body.block.position"][-1, 0] == pytest.approx(1.2**2 / (2 * 0.3 * G), abs=2e-3)
     assert np.ptp(sliding["body.block.position"][-100:], axis=0).max() < 1e-11
