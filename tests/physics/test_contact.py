@@ -395,10 +395,17 @@ def test_other_steppers() -> None:
 
 
 def test_what_does_not_act_in_a_fit_is_refused() -> None:
-    model = pendulum(restitution=0.5)
-    motion = cb.simulate(model, 1.0, h=0.01, initial={"joint.hinge.angle": 1.0}, contacts=False)
+    model = pendulum(-1.5, restitution=0.5)
+    motion = cb.simulate(model, 1.0, h=0.01, initial={"joint.hinge.angle": 1.0})
     run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time, motion["joint.hinge.angle"], 1e-3),))
     with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated: contacts and limits act in simulations'):
         cb.fit(model, [run], {"limit.stop.restitution": cb.Unknown(0.5)})
-    result = cb.fit(model, [run], {"joint.hinge.damping": cb.Unknown(0.1)})
-    assert any("Contacts and limits do not act in fits (limit.stop)" in note for note in result.notes)
+    with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.gap" cannot be observed yet'):
+        cb.fit(
+            model,
+            [cb.Recording("r", (cb.Observation("limit.stop.gap", motion.time, motion["limit.stop.gap"], 1e-3),))],
+            {"joint.hinge.damping": cb.Unknown(0.1)},
+        )
+    far, near = (cb.fit(m, [run], {"joint.hinge.damping": cb.Unknown(0.1)}) for m in (model, pendulum(-0.5)))
+    assert [n for n in far.notes if "limit.stop" in n] == ["Contacts and limits do not act in fits (limit.stop)."]
+    assert any("The fitted motion of r reaches limit.stop at t = " in n and "do not trust the estimates" in n for n in near.notes)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import observe, robust
+from calibody.estimate import observe, robust, untouched
 from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import Again, ChannelFit, Comparison, Estimate, ForceTest, Mesh, Outlier, Result, SlowForce, Suspect
 from calibody.estimate.unknowns import values_at
-from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
 
@@ -57,7 +56,7 @@ def outcome(
     channels = tuple(_channels(problem, solution, found, recordings))
     shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
     numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
-    sentences = [*problem.model.notes, *_untouched(problem.model), *(s for r in recordings for s in r.warnings()), *notes]
+    sentences = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings)), *(s for r in recordings for s in r.warnings()), *notes]
     try:
         calibrated = problem.model.replace(numbers)
     except CalibodyError as impossible:  # no mechanism can have them: it is said, and they are kept all the same
@@ -133,15 +132,6 @@ def _warnings(found: Uncertainty, given: bool, converged: bool) -> list[str]:
         a = found.agreement
         notes.append(f"The runs do not agree (chi2 between them {a.chi2:.0f} for {a.dof} degrees of freedom); the error bars were inflated by their scatter.")
     return notes
-
-
-def _untouched(model: Model) -> list[str]:
-    """Of contacts and limits, which the fit leaves out."""
-    names = [*(f"contact.{c.name}" for c in model.contacts), *(f"limit.{x.name}" for x in model.limits)]
-    if not names:
-        return []
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"Contacts and limits do not act in fits ({', '.join(names[:3])}{more}): leave out of the recording where they touch."]
 
 
 def _finite(limits: np.ndarray | None, k: int) -> float | None:
