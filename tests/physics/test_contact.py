@@ -409,3 +409,24 @@ def test_what_does_not_act_in_a_fit_is_refused() -> None:
     far, near = (cb.fit(m, [run], {"joint.hinge.damping": cb.Unknown(0.1)}) for m in (model, pendulum(-0.5)))
     assert [n for n in far.notes if "limit.stop" in n] == ["Contacts and limits do not act in fits (limit.stop)."]
     assert any("The fitted motion of r reaches limit.stop at t = " in n and "do not trust the estimates" in n for n in near.notes)
+
+
+@pytest.mark.slow
+def test_both_coordinates_are_one_scheme() -> None:
+    """Two links with a hinge that ends at stops, dropped and tossed: joint coordinates and poses of all bodies give the same motion and the same impacts."""
+    moments = (0.02, 0.02, 0.01)
+    model = cb.Model(
+        bodies=[
+            cb.Body("one", mass=1.0, com=(0, 0, -0.15), inertia=moments),
+            cb.Body("two", "one", mass=0.7, com=(0, 0, -0.15), inertia=moments, position=(0, 0, -0.3)),
+        ],
+        joints=[cb.Joint("free", "one", "free"), cb.Joint("knee", "two", axis=(0.2, 1, 0.1), damping=0.02)],
+        geometries=[cb.Geometry(n, n, "capsule", (0.05, 0.1), (0, 0, -0.15)) for n in ("one", "two")],
+        contacts=[cb.Contact(n, n, friction=0.4, restitution=0.5) for n in ("one", "two")],
+        limits=[cb.Limit("stop", "knee", 0.6, restitution=0.3), cb.Limit("back", "knee", -0.1, "lower", restitution=0.3)],
+    )
+    start = {"joint.free.position": (0, 0, 0.9), "joint.free.angle": (0.3, 0.2, 0.1), "joint.free.rate": (0.5, 0.2, 0, 1, -2, 1)}
+    tree, free = (cb.simulate(model, 0.6, h=0.002, initial=start, coordinates=c) for c in ("tree", "free"))
+    assert [e.contact for e in tree.events] == [e.contact for e in free.events] and len(tree.events) >= 3
+    assert np.allclose([e.time for e in tree.events], [e.time for e in free.events], atol=1e-7)
+    assert np.allclose(tree["body.two.position"], free["body.two.position"], atol=1e-6)
