@@ -45,6 +45,7 @@ bench: $(INSTALLED) ## measure times and compare them with the committed baselin
 	$(BIN)/python benchmarks/run.py $(ARGS)
 	$(BIN)/python benchmarks/race.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/contact.py
 	$(BIN)/python benchmarks/arm.py
 	$(BIN)/python benchmarks/folds.py
 

@@ -344,6 +344,7 @@ def simulate(
     ] = None,
     channels: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Channels to show and write (repeat, or separate by commas).")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the motion: .csv, .parquet or .npz.")] = None,
+    contacts: Annotated[bool, typer.Option("--contacts", help="Let the contacts and joint limits of the model act.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -367,7 +368,7 @@ def simulate(
     begin = time.perf_counter()
     import calibody as cb
 
-    mechanism = cb.load(model)
+    mechanism = cb.load(model, contacts)
     loaded = time.perf_counter()
     motion = cb.simulate(mechanism, duration=duration, h=h, initial=start, drive=driven, coordinates=coordinates.value)
     done = time.perf_counter()

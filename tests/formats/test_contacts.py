@@ -157,6 +157,7 @@ def test_models_of_others_move_and_rest(package: str, name: str) -> None:
         assert np.allclose(_on_the_world(model, motion, -2), (0, 0, _weight(model)), atol=1e-6 * _weight(model))
 
 
+@pytest.mark.slow
 def test_a_walker_falls_and_lies_on_the_ground() -> None:
     model = cb.load(_catalogued("hopper.xml", "gymnasium"), contacts=True)
     motion = cb.simulate(model, 0.5, h=0.005, initial=cleared(model))

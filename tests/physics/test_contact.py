@@ -239,6 +239,10 @@ def test_a_box_falls_flat_tips_slides_and_stops() -> None:
     assert min(abs(thrown["body.block.position"][-1, 2] - s) for s in (0.06, 0.08, 0.1)) < 1e-10
     assert np.allclose(thrown["contact.floor.force"][-100:-1], (0, 0, G), atol=1e-6)
     assert thrown["contact.floor.gap"].min() > -1e-9 and len(thrown.events) > 3
+    table = thrown.to_frame()
+    assert {"contact.floor.force.x", "contact.floor.force.normal", "contact.floor.gap", "contact.floor.slip"} <= set(table.columns) and len(table) == len(
+        thrown.time
+    )
     sliding = cb.simulate(box, 1.0, h=0.002, initial={"joint.free.position": (0, 0, 0.06), "joint.free.rate": (1.2, 0, 0, 0, 0, 0)})
     assert sliding["body.block.position"][-1, 0] == pytest.approx(1.2**2 / (2 * 0.3 * G), abs=2e-3)
     assert np.ptp(sliding["body.block.position"][-100:], axis=0).max() < 1e-11
@@ -391,8 +395,38 @@ def test_other_steppers() -> None:
 
 
 def test_what_does_not_act_in_a_fit_is_refused() -> None:
-    model = pendulum(restitution=0.5)
-    motion = cb.simulate(model, 1.0, h=0.01, initial={"joint.hinge.angle": 1.0}, contacts=False)
+    model = pendulum(-1.5, restitution=0.5)
+    motion = cb.simulate(model, 1.0, h=0.01, initial={"joint.hinge.angle": 1.0})
     run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time, motion["joint.hinge.angle"], 1e-3),))
     with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated: contacts and limits act in simulations'):
         cb.fit(model, [run], {"limit.stop.restitution": cb.Unknown(0.5)})
+    with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.gap" cannot be observed yet'):
+        cb.fit(
+            model,
+            [cb.Recording("r", (cb.Observation("limit.stop.gap", motion.time, motion["limit.stop.gap"], 1e-3),))],
+            {"joint.hinge.damping": cb.Unknown(0.1)},
+        )
+    far, near = (cb.fit(m, [run], {"joint.hinge.damping": cb.Unknown(0.1)}) for m in (model, pendulum(-0.5)))
+    assert [n for n in far.notes if "limit.stop" in n] == ["Contacts and limits do not act in fits (limit.stop)."]
+    assert any("The fitted motion of r reaches limit.stop at t = " in n and "do not trust the estimates" in n for n in near.notes)
+
+
+@pytest.mark.slow
+def test_both_coordinates_are_one_scheme() -> None:
+    """Two links with a hinge that ends at stops, dropped and tossed: joint coordinates and poses of all bodies give the same motion and the same impacts."""
+    moments = (0.02, 0.02, 0.01)
+    model = cb.Model(
+        bodies=[
+            cb.Body("one", mass=1.0, com=(0, 0, -0.15), inertia=moments),
+            cb.Body("two", "one", mass=0.7, com=(0, 0, -0.15), inertia=moments, position=(0, 0, -0.3)),
+        ],
+        joints=[cb.Joint("free", "one", "free"), cb.Joint("knee", "two", axis=(0.2, 1, 0.1), damping=0.02)],
+        geometries=[cb.Geometry(n, n, "capsule", (0.05, 0.1), (0, 0, -0.15)) for n in ("one", "two")],
+        contacts=[cb.Contact(n, n, friction=0.4, restitution=0.5) for n in ("one", "two")],
+        limits=[cb.Limit("stop", "knee", 0.6, restitution=0.3), cb.Limit("back", "knee", -0.1, "lower", restitution=0.3)],
+    )
+    start = {"joint.free.position": (0, 0, 0.9), "joint.free.angle": (0.3, 0.2, 0.1), "joint.free.rate": (0.5, 0.2, 0, 1, -2, 1)}
+    tree, free = (cb.simulate(model, 0.6, h=0.002, initial=start, coordinates=c) for c in ("tree", "free"))
+    assert [e.contact for e in tree.events] == [e.contact for e in free.events] and len(tree.events) >= 3
+    assert np.allclose([e.time for e in tree.events], [e.time for e in free.events], atol=1e-7)
+    assert np.allclose(tree["body.two.position"], free["body.two.position"], atol=1e-6)

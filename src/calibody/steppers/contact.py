@@ -4,7 +4,7 @@
 
     0 <= L_n  _|_  gap(q_(k+1)) >= 0,      |L_t| <= mu L_n against the slip J_t (q_(k+1) - q_k)/h
 
-with the gap itself, not its derivative: no drift, and what rests, rests. That is Newton's method: a step with the impulses at hand (`contact_step.attempt`), gaps and slips at its end, and how
+with the gap itself, not its derivative: no drift, and what rests, rests. That is Newton's method: a step with the impulses at hand (`contact_step.steps`), gaps and slips at its end, and how
 they answer to impulses, `A = J_(k+1) dq_(k+1)/dp J_k'/h`; the complementarity problem with these (`complementarity/cone.py`) gives the next impulses. The set of places grows until nothing
 penetrates.
 
@@ -101,7 +101,7 @@ class Stepper:
     h: float
     delta: float
     size: float
-    attempt: Callable[..., Any]
+    steps: Callable[..., Any]
     mobility: Callable[..., Any]
     log: ContactLog
     iterations: int = 0
@@ -178,7 +178,8 @@ class Stepper:
         return out
 
     def _attempt(self, state: step.State, kick: np.ndarray, u: np.ndarray, applied: np.ndarray, tau: float) -> tuple[step.State, int, np.ndarray]:
-        new, status, count, D = self.attempt(self.values, state, kick, u, applied, np.float64(tau), np.float64(self.delta))
+        pieces = step.piece(u[:, None], 0), step.piece(applied[:, None], 0)
+        _, new, _, _, status, count, D = self.steps(self.values, state, kick, *pieces, np.int32(1), np.float64(tau), np.float64(self.delta))
         self.iterations += int(count)
         return new, int(status), np.asarray(D)
 

@@ -31,9 +31,8 @@ class Run:
         self.values = step.Values.of(structure, numbers, self.active)
         state = step.first_state(structure, numbers, at, start, h)
         self.n, actuators = applied.shape[1], len(control)
-        self.fly = step.compiled(structure, self.values, state, actuators)
         spots, size = Spots.of(structure), float(step.size_of_dofs(structure, numbers).max(initial=1.0))
-        programs = contact_step.compiled_attempt(structure, self.values, state, actuators), contact_step.compiled_mobility(structure, self.values, state.node)
+        programs = contact_step.compiled_steps(structure, self.values, state, actuators), contact_step.compiled_mobility(structure, self.values, state.node)
         owners = len(structure.model.contacts) + len(structure.model.limits)
         self.contacts = Stepper(structure, numbers, spots, self.values, h, delta, size, *programs, ContactLog.empty(owners, structure.n + 1, self.n + 1))
         self.at = self.contacts.node(state)
@@ -66,8 +65,12 @@ class Run:
         """A piece without contact; whether all of it was."""
         count = min(self.flight, self.n - self.k, step.PIECE)
         pieces = step.piece(self.control, self.k), step.piece(self.applied, self.k)
-        settings = np.float64(self.h), np.float64(self.delta)
-        done, state, q, forces, status, used = self.fly(self.values, self.at.state, *pieces, np.int32(count), *settings)
+        still = np.zeros(self.structure.nv)
+
+        def fly(count: np.int32) -> tuple:
+            return self.contacts.steps(self.values, self.at.state, still, *pieces, count, np.float64(self.h), np.float64(self.delta))
+
+        done, state, q, forces, status, used, _ = fly(np.int32(count))
         done, status, q = int(done), int(status), np.asarray(q)
         c = self.contacts
         c.iterations += int(used)
@@ -78,7 +81,7 @@ class Run:
         if len(closed) and closed[0] < done:
             done = int(closed[0])
             if done:
-                _, state, *_ = self.fly(self.values, self.at.state, *pieces, np.int32(done), *settings)
+                _, state, *_ = fly(np.int32(done))
         elif status != step.CONVERGED:
             raise Failed(status, state)
         if done:

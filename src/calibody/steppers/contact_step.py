@@ -2,8 +2,8 @@
 
 Both programs know nothing of contacts, so mechanisms of equal topology share them whatever touches what.
 
-- `attempt`: the variational step (`step.py`) of any length from a node whose momentum gets an additional `kick`, and `dq_(k+1)/dp_k`, the answer of its end to impulses at its
-  start: the inverse of the step's own Newton matrix at the solution, so that stiff springs, dampers and loops are in it.
+- `steps`: the variational steps (`step.py`) of any length from a node whose momentum gets an additional `kick`, and, for a single one, `dq_(k+1)/dp_k`, the answer of its end to
+  impulses at its start: the inverse of the step's own Newton matrix at the solution, so that stiff springs, dampers and loops are in it. Flights are the same program without a kick.
 - `mobility`: at one node, the map from momenta to velocities that keep all rigid joints and loops,
 
     [M  -C'] [v  ]   [p]
@@ -23,18 +23,19 @@ import numpy as np
 from calibody.mechanics.compilation import program
 from calibody.mechanics.structure import Structure
 from calibody.solve.dense import factored, solved
-from calibody.steppers.step import Node, Program, State, Values
+from calibody.steppers.step import PIECE, Node, Program, State, Values
 
 
-def attempt(step: Program, values: Values, state: State, kick: Any, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any, Any]:
-    """The next state, its status, evaluations, and (nv, nv) how the next coordinates change with the momentum."""
+def steps(step: Program, values: Values, state: State, kick: Any, control: Any, applied: Any, count: Any, h: Any, delta: Any) -> tuple:
+    """As `Program.advance`, from a momentum with the kick; and after a single step (nv, nv) how its coordinates change with the momentum."""
     nv = step.structure.nv
     state = state._replace(p=state.p + kick)
-    new, status, count = step.step(values, state, u, applied, h, delta)
-    left, _, J = step.left_right(values, state.node, new.node, u, applied, h, delta)
+    found = step.advance(values, state, control, applied, count, h, delta)
+    new = found[1]
+    left, _, J = step.left_right(values, state.node, new.node, control[:, 0], applied[:, 0], h, delta)
     impulse = h * jnp.where(state.first > 0, 0.5, 1.0) * new.multipliers
     _, K = step.equations(values, state, new.node, impulse, left, J, h, delta)
-    return new, status, count, solved(factored(K), jnp.eye(K.shape[0])[:, :nv])[:nv]
+    return *found, solved(factored(K), jnp.eye(K.shape[0])[:, :nv])[:nv]
 
 
 def mobility(step: Program, values: Values, node: Node) -> Any:
@@ -53,10 +54,11 @@ def mobility(step: Program, values: Values, node: Node) -> Any:
     return solved(factored(K), jnp.eye(s.nv + s.nc)[:, : s.nv])[: s.nv]
 
 
-def compiled_attempt(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
+def compiled_steps(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
     step = Program(structure)
-    arguments = (values, state, np.zeros(structure.nv), np.zeros(actuators), np.zeros(structure.tree_nv), np.float64(0.0), np.float64(0.0))
-    return program(lambda *a: attempt(step, *a), ("attempt", structure.topology), arguments)
+    pieces = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    arguments = (values, state, np.zeros(structure.nv), *pieces, np.int32(0), np.float64(0.0), np.float64(0.0))
+    return program(lambda *a: steps(step, *a), ("contact", structure.topology), arguments)
 
 
 def compiled_mobility(structure: Structure, values: Values, node: Node) -> Callable[..., Any]:

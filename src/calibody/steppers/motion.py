@@ -233,14 +233,14 @@ class Motion:
 
     def _slip(self, mine: np.ndarray, nearest: np.ndarray) -> np.ndarray:
         """The sliding speed of the nearest place over the step after each node."""
-        touch, H, spots = self._touch, self.frames.H, self._spots
-        out = np.zeros(len(self.time))
-        for k, spot in enumerate(mine[nearest]):
-            n, x = touch.normal[:, spot, k], touch.at_a[:, spot, k]
-            moved = [H[:, :3, i, k + 1] @ (H[:, :3, i, k].T @ (x - H[:, 3, i, k])) + H[:, 3, i, k + 1] for i in (links[spot] for links in spots.links)]
-            v = (moved[0] - moved[1]) / self.h
-            out[k] = np.linalg.norm(v - n * (n @ v))
-        return out
+        touch, H, at, k = self._touch, self.frames.H, mine[nearest], np.arange(len(self.time))
+        n, x = touch.normal[:, at, k], touch.at_a[:, at, k]
+        ends = []
+        for links in self._spots.links:
+            now, then = (H[:, :, links[at], k + j] for j in (0, 1))
+            ends.append(np.einsum("ijk,jk->ik", then[:, :3], np.einsum("jik,jk->ik", now[:, :3], x - now[:, 3])) + then[:, 3])
+        v = (ends[0] - ends[1]) / self.h
+        return np.linalg.norm(v - n * (n * v).sum(0), axis=0)
 
     # -- reactions ---------------------------------------------------------------------------------------------------------------
 
