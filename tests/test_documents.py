@@ -189,6 +189,7 @@ GIVEN = (
     "Validation",
     "CrossValidation",
     "Posterior",
+    "ModelComparison",
     "Saved",
     "CalibodyError",
     "ModelError",
