@@ -271,8 +271,9 @@ def band(post: Posterior, channel: str, run: str | int, draws: int, level: float
 def motions(post: Posterior, r: int, draws: int) -> Iterator[tuple[np.ndarray, Problem, np.ndarray, States]]:
     """For some draws: all that was drawn, the problem with its noise, the parameters on its mesh, and a motion of a run that was drawn too."""
     for number, row in enumerate(_some(post, draws)):
-        target = post.targets[int(post.raw.mode[row])]
-        eta = target.eta + post.raw.eta[row] - target.centre  # on the mesh that was drawn on
+        mode = int(post.raw.mode[row])
+        target = post.fine[1] if post.fine is not None and post.fine[0] == mode else post.targets[mode]
+        eta = target.eta + post.raw.eta[row] - target.centre  # on the target's own mesh
         problem = marginal.resized(target.problem, target.hypers, eta[target.p :])
         try:
             given = list(target.predicted(problem, eta))[r]
