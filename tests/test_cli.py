@@ -261,7 +261,7 @@ def test_a_defect_asks_for_a_report(run, motor, monkeypatch):
 
 
 def _raise(error: BaseException):
-    def load(path: object) -> None:
+    def load(path: object, contacts: bool = False) -> None:
         raise error
 
     return load

@@ -196,6 +196,7 @@ GIVEN = (
     "Validation",
     "CrossValidation",
     "Posterior",
+    "ModelComparison",
     "Saved",
     "CalibodyError",
     "ModelError",

@@ -54,6 +54,8 @@ class Band:
     """None where the channel was not measured."""
     judged: np.ndarray | None = field(default=None, repr=False)
     """Which samples are judged: those after the window."""
+    log_density: np.ndarray | None = field(default=None, repr=False)
+    """Of every measured sample, by the draws and the noise."""
 
     @property
     def inside(self) -> np.ndarray:
@@ -221,8 +223,15 @@ def _bands(recording: Recording, span: float, found: list[dict[str, tuple]], pro
     for path, (d, _) in found[0].items():
         middles = np.stack([f[path][1] for f in found])
         sd = noise[path] * np.broadcast_to(d.relative, d.y.shape)
-        out[path] = Band(path, d.times, mixed(middles, sd, level), level, d.y, d.times > recording.start + span)
+        out[path] = Band(path, d.times, mixed(middles, sd, level), level, d.y, d.times > recording.start + span, _log_density(middles, sd, d.y))
     return out
+
+
+def _log_density(middles: np.ndarray, sd: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(samples,) of the mean of Gaussians about `middles` (draws, samples)."""
+    from scipy.special import logsumexp
+
+    return logsumexp(-0.5 * ((y - middles) / sd) ** 2, axis=0) - np.log(len(middles)) - np.log(sd) - 0.5 * np.log(2.0 * np.pi)
 
 
 def mixed(middles: np.ndarray, sd: np.ndarray, level: float) -> np.ndarray:
@@ -262,8 +271,9 @@ def band(post: Posterior, channel: str, run: str | int, draws: int, level: float
 def motions(post: Posterior, r: int, draws: int) -> Iterator[tuple[np.ndarray, Problem, np.ndarray, States]]:
     """For some draws: all that was drawn, the problem with its noise, the parameters on its mesh, and a motion of a run that was drawn too."""
     for number, row in enumerate(_some(post, draws)):
-        target = post.targets[int(post.raw.mode[row])]
-        eta = target.eta + post.raw.eta[row] - target.centre  # on the mesh that was drawn on
+        mode = int(post.raw.mode[row])
+        target = post.fine[1] if post.fine is not None and post.fine[0] == mode else post.targets[mode]
+        eta = target.eta + post.raw.eta[row] - target.centre  # on the target's own mesh
         problem = marginal.resized(target.problem, target.hypers, eta[target.p :])
         try:
             given = list(target.predicted(problem, eta))[r]

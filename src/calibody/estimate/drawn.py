@@ -168,6 +168,8 @@ class Posterior:
     result: Result = field(repr=False)
     targets: tuple[Target, ...] = field(repr=False)
     """The density near every explanation."""
+    fine: tuple[int, Target] | None = field(default=None, repr=False)
+    """Where another mesh was drawn on: the explanation of the fit, and the density near it on the fit's own mesh."""
 
     @property
     def converged(self) -> bool:

@@ -295,7 +295,8 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
     ess = w.ess if drawn.ess is None else drawn.ess
     hypers = tuple(_named(h) for h in modes.kept[0].target.hypers)
     raw = Raw(np.arange(len(drawn.own)), drawn.own, drawn.eta, values, drawn.log_p, drawn.log_q, w.weight, (*names, *hypers))
-    lost = _lost(result, drawing, drawn)
+    fine = _fine(result, modes)
+    lost = None if fine is None else _lost(drawing, drawn, *fine)
     post = Posterior(
         status=_status(drawn, ess),
         parameters=marginals,
@@ -321,6 +322,7 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
         raw=raw,
         result=result,
         targets=drawing.targets,
+        fine=fine,
     )
     return replace(post, notes=tuple(_notes(result, drawing, drawn, post)))
 
@@ -377,17 +379,21 @@ def _belongs(drawn: Drawn) -> np.ndarray:
     return share / share.sum(axis=0)
 
 
-def _lost(result: Result, drawing: Drawing, drawn: Drawn) -> float | None:
-    """How much the density on the fit's own mesh scatters about that on the mesh that was drawn on, over some draws of the fit's mode."""
-    m = next((k for k, mode in enumerate(drawing.modes.kept) if mode.found_by == "fit"), None)
+def _fine(result: Result, modes: Modes) -> tuple[int, Target] | None:
+    """The fit's own explanation, and its density on the fit's own mesh; None where that was drawn on."""
+    m = next((k for k, mode in enumerate(modes.kept) if mode.found_by == "fit"), None)
     fine = solved_by(result)
-    if m is None or abs(fine.h / drawing.modes.h - 1.0) < 1e-6:
+    if m is None or abs(fine.h / modes.h - 1.0) < 1e-6:
         return None
-    mode = drawing.modes.kept[m]
+    seen = modes.kept[m].target
+    return m, Target.of(fine.problem, fine.x, fine.theta, seen.hypers).seen(seen.centre, seen.turn)
+
+
+def _lost(drawing: Drawing, drawn: Drawn, m: int, target: Target) -> float | None:
+    """How much the density on the fit's own mesh scatters about that on the mesh that was drawn on, over some draws of the fit's mode."""
     weight = np.where(drawn.own == m, drawn.weights.weight, 0.0)
     if not weight.sum() > 0.0:
         return None
-    target = Target.of(fine.problem, fine.x, fine.theta, mode.target.hypers).seen(mode.target.centre, mode.target.turn)
     picked = np.unique(importance.resampled(weight / weight.sum(), COMPARED, drawing.seed))
     differences = np.array([target(drawn.eta[k]).value for k in picked]) - drawn.log_p[picked]
     differences = differences[np.isfinite(differences)]

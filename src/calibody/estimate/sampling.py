@@ -10,6 +10,8 @@ from calibody.estimate.estimator import refuse_unless, refuse_unless_one_of
 SAMPLERS = ("auto", "importance", "hmc", "smc")
 BLOCK = 16
 """Draws that a process makes at a time."""
+FEWEST = 32
+"""Draws from which weights can be judged at all (a fifth of them is their tail)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Sampling:
     """Processes at work; 0: one per core."""
 
     def __post_init__(self) -> None:
-        refuse_unless(_whole(self.samples, BLOCK), "samples", self.samples, f"a number of draws, {BLOCK} or more")
+        refuse_unless(_whole(self.samples, FEWEST), "samples", self.samples, f"a number of draws, {FEWEST} or more")
         refuse_unless(_whole(self.starts, 0), "starts", self.starts, "a number of further fits, or 0")
         refuse_unless(_whole(self.seed, 0), "seed", self.seed, "a whole number, 0 or more")
         refuse_unless(_whole(self.processes, 0), "processes", self.processes, "a number of processes, or 0 for all cores")

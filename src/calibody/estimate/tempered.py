@@ -117,7 +117,7 @@ def moved_block(targets: Sequence[Target], q: Mixture, t: float, own: np.ndarray
 def _log_q(q: Mixture, eta: np.ndarray) -> np.ndarray:
     from scipy.special import logsumexp
 
-    return logsumexp(q.log_densities(eta), axis=0)
+    return np.asarray(logsumexp(q.log_densities(eta), axis=0))
 
 
 def _with_gradient(q: Mixture, x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 MARGIN = 1e-7
 """The same, what the smallest second moment is moved to: files have rounding, and other programs are strict."""
 LEAST_MASS = 1e-6
-"""Of the heaviest body."""
+"""Of the heaviest body, or of a kilogram where none has a mass."""
 _BY_P = np.array([[0, 1, 1, 0, 0, 0], [1, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 0, -1, 0, 0], [0, 0, 0, 0, -1, 0], [0, 0, 0, 0, 0, -1]], dtype=float)
 _BY_P[3:] /= math.sqrt(2.0)
 """xx yy zz xy xz yz of the inertia from (Pxx, Pyy, Pzz, sqrt 2 Pxy, sqrt 2 Pxz, sqrt 2 Pyz), in which the Frobenius norm is the plain one."""
@@ -32,7 +32,7 @@ _BY_P[3:] /= math.sqrt(2.0)
 def possible(model: Model, determined: Collection[str]) -> tuple[Model, list[str]]:
     """The model with bodies that can be, and what was moved for it; paths that are `determined` stay where that is possible."""
     changes, notes = {}, []
-    least = LEAST_MASS * max((b.mass for b in model.bodies), default=0.0)
+    least = LEAST_MASS * (max((b.mass for b in model.bodies), default=0.0) or 1.0)
     for body in model.bodies:
         if body.mass <= 0.0 and (any(body.com) or any(body.inertia)):
             changes[f"body.{body.name}.mass"] = least

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SCHEMA = "calibody-posterior-1"
 BANDS = 20
 """Runs whose bands are computed, the first ones."""
+CHECKED = 50
+"""Draws by which the checks are made: on the fit's own mesh, where each takes longest."""
 FITTED = "result"
 """The piece that holds the fit."""
 
@@ -176,7 +178,7 @@ def document(post: Posterior) -> dict[str, Any]:
             for m in post.modes
         ],
         "dropped": [{"found_by": words, "values": dict(zip(post.parameters, map(float, values), strict=True)), "share": share} for words, values, share in post.dropped],
-        "checks": [asdict(c) | {"doubts": c.doubts} for c in post.check().channels] if post.converged else [],
+        "checks": [asdict(c) | {"doubts": c.doubts} for c in post.check(CHECKED).channels] if post.converged else [],
         "notes": list(post.notes),
         "versions": versions(),
     }  # fmt: skip

@@ -54,10 +54,15 @@ def page(found: Saved) -> str:
             percent=percent,
             experiment=_experiment(found),
             style=text_of("style.css"),
-            scripts=[text_of(name) for name in ("theme.js", *(("report.js", "replay.js") if drawn else ()))],
+            scripts=[text_of(name) for name in _scripts(drawn)],
             plotly=plotly() if drawn else "",
         )
     )
+
+
+def _scripts(drawn: dict[str, Any] | None) -> list[str]:
+    """Those that the page needs."""
+    return ["theme.js", *(["report.js", "replay.js"] if drawn else []), *(["posterior.js"] if drawn and drawn["posterior"] else [])]
 
 
 def environment() -> Any:

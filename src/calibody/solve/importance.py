@@ -30,7 +30,7 @@ OWN = 0.1
 """Part of an adapted covariance that stays what it was: few draws may lie in a plane."""
 ITERATIONS = 200
 """Of a bridge: it converges linearly, and fast where the two distributions overlap."""
-FEWEST = 5
+FEWEST = 25
 """Draws from which a Pareto distribution can be fitted to the tail of their weights."""
 
 
@@ -60,7 +60,7 @@ class Mixture:
         from scipy.special import logsumexp
 
         counted = np.bincount(own, minlength=len(self.components)) / len(own)
-        return logsumexp(self.log_densities(theta, counted), axis=0)
+        return np.asarray(logsumexp(self.log_densities(theta, counted), axis=0))
 
     def adapted(self, theta: np.ndarray, weights: np.ndarray) -> Mixture:
         """Nearer to what the weighted draws are of."""
