@@ -118,16 +118,23 @@ def test_ctrl_c_at_ten_moments(run: Command, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_real_ctrl_c(tmp_path: Path) -> None:
-    """The signal, sent to the command as soon as it says something: one sentence, exit code 130, and `--resume` ends the fit."""
-    file = write(tmp_path, REFINED)
-    command = [sys.executable, "-m", "calibody", "fit", str(file)]
+    """The signal, sent to the command as soon as it says something: one sentence, exit code 130, and `--resume` ends the fit. On a busy machine the fit may be over before the signal is sent: then once more."""
+    tries = (_interrupted(tmp_path / str(attempt)) for attempt in range(5))
+    folder, command, code, err = next(found for found in tries if found[2])
+    assert code == 130 and "Traceback" not in err and "--resume" in err.strip().splitlines()[-1]
+    done = subprocess.run([*command, "--resume", "--quiet"], capture_output=True, text=True)
+    assert done.returncode == 0 and cb.open(folder / "swing-fit").converged, done.stderr
+
+
+def _interrupted(folder: Path) -> tuple[Path, list[str], int, str]:
+    """A fit in a new folder that is sent the signal: its command, exit code and what it said."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "calibody", "fit", str(write(folder, REFINED))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as fit:
         assert fit.stderr is not None and fit.stderr.readline().startswith("iteration 1: ")
         fit.send_signal(signal.SIGINT)
         _, err = fit.communicate(timeout=60)
-    assert fit.returncode == 130 and "Traceback" not in err and "--resume" in err.strip().splitlines()[-1]
-    done = subprocess.run([*command, "--resume", "--quiet"], capture_output=True, text=True)
-    assert done.returncode == 0 and cb.open(tmp_path / "swing-fit").converged, done.stderr
+    return folder, command, fit.returncode, err
 
 
 def _watched(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[float]]:
