@@ -10,6 +10,7 @@ from contacts import carried, place, planar, single, tossed, trough
 from physics.convergence import order
 
 import calibody as cb
+from calibody.steppers import contact, contact_piece
 from calibody.steppers.impact import impact
 
 G = 9.81
@@ -430,3 +431,43 @@ def test_both_coordinates_are_one_scheme() -> None:
     assert [e.contact for e in tree.events] == [e.contact for e in free.events] and len(tree.events) >= 3
     assert np.allclose([e.time for e in tree.events], [e.time for e in free.events], atol=1e-7)
     assert np.allclose(tree["body.two.position"], free["body.two.position"], atol=1e-6)
+
+
+# -- lasting contact in compiled pieces ------------------------------------------------------------------------------------------------
+
+
+def _slides_and_stops() -> tuple[cb.Model, dict[str, tuple[float, ...]]]:
+    """A stool on three round feet (whose loads are unique) that slides down a tilted ground, turning, and a slider that falls on its limit."""
+    feet = {f"foot{k}": (0.1 * math.cos(2.1 * k), 0.1 * math.sin(2.1 * k), -0.05) for k in range(3)}
+    model = cb.Model(
+        bodies=[cb.Body("stool", mass=1.0, inertia=(0.002, 0.003, 0.004)), cb.Body("slider", mass=0.5, inertia=(0.001, 0.001, 0.001))],
+        joints=[cb.Joint("stool", "stool", "free"), cb.Joint("rail", "slider", "slide", axis=(0, 0, 1))],
+        geometries=[cb.Geometry(name, "stool", "sphere", (0.01,), position=at) for name, at in feet.items()],
+        contacts=[cb.Contact(name, name, friction=0.35) for name in feet],
+        limits=[cb.Limit("end", "rail", -0.02, "lower")],
+        world=cb.World(ground_tilt=(0.0, 0.1)),
+    )
+    return model, {"joint.stool.position": (0.0, 0.0, 0.0705), "joint.stool.rate": (0.8, 0.1, 0.0, 0.0, 0.0, 0.5)}
+
+
+def test_pieces_of_lasting_contact_are_the_steps_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sliding, turning, coming to rest on a slope, and a limit that carries: compiled pieces give the motion, forces and events of single steps."""
+    model, start = _slides_and_stops()
+    with monkeypatch.context() as patch:
+        patch.setattr(contact_piece, "can_hold", lambda *_: False)
+        single = cb.simulate(model, 0.8, 0.002, initial=start)
+    monkeypatch.setattr(contact_piece, "WORTH", 0)
+    made = []
+    lasted = contact.Stepper.lasted
+    monkeypatch.setattr(contact.Stepper, "lasted", lambda self, k, steps, *rest: (made.append(steps), lasted(self, k, steps, *rest)))
+    pieces = cb.simulate(model, 0.8, 0.002, initial=start)
+    assert sum(made) > 200
+    assert len(single.events) == len(pieces.events)
+    for name in ("body.stool.position", "joint.stool.rate", "joint.rail.position", "contact.foot0.gap"):
+        np.testing.assert_allclose(pieces[name], single[name], atol=1e-9, err_msg=name)
+    for name in ("contact.foot0.force.normal", "contact.foot2.force.normal", "limit.end.force"):
+        np.testing.assert_allclose(pieces[name], single[name], atol=1e-7, err_msg=name)
+    total = [sum(m[f"contact.foot{k}.force"] for k in range(3)) for m in (pieces, single)]  # how sticking feet share it is not unique
+    np.testing.assert_allclose(*total, atol=1e-7)
+    np.testing.assert_allclose(pieces.energy, single.energy, atol=1e-9)
+    assert np.abs(pieces["limit.end.force"][-1]).max() == pytest.approx(0.5 * 9.81, rel=1e-9)

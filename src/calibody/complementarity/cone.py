@@ -37,7 +37,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.solve.dense import factored, put_at, slice_at, solved
 
-SIZES = (1, 4, 12, 32, 96, 256)
+SIZES = (1, 4, 8, 16, 32, 96, 256)
 SHARED = 1e-10
 # Residual, relative to the largest velocity of the problem, at which it counts as solved; and that which is still good enough where it cannot be reached.
 EXACT, GOOD = 3e-12, 1e-4
@@ -163,7 +163,7 @@ def _newton_step(p: _Problem, L: Any) -> Any:
     return jnp.where(jnp.all(jnp.isfinite(new)), new, L)
 
 
-def _solve(A: Any, r: Any, mu: Any, b: Any, start: Any, count: Any) -> Impulses:
+def solve_in_program(A: Any, r: Any, mu: Any, b: Any, start: Any, count: Any) -> Impulses:
     own = jnp.max(jnp.diagonal(A).reshape(-1, 3), axis=1)
     p = _Problem(A + jnp.diag(SHARED * jnp.repeat(own, 3)), r, mu, b)
     scale = jnp.max(jnp.abs(r)) + 1e-300
@@ -199,7 +199,7 @@ def _solve(A: Any, r: Any, mu: Any, b: Any, start: Any, count: Any) -> Impulses:
 
 @lru_cache(maxsize=len(SIZES))
 def _compiled(size: int) -> Callable[..., Impulses]:
-    return jax.jit(_solve)
+    return jax.jit(solve_in_program)
 
 
 def solve(A: np.ndarray, r: np.ndarray, mu: np.ndarray, start: np.ndarray | None = None, b: np.ndarray | None = None) -> Impulses:

@@ -76,9 +76,7 @@ def program(function: Callable[..., Any], key: Hashable, arguments: tuple) -> Ca
 
     `key` says what the function is made from: two functions with equal keys must do the same.
     """
-    leaves, tree = jax.tree.flatten(arguments)
-    shapes = tuple((str(jax.numpy.result_type(x)), getattr(x, "shape", ())) for x in leaves)
-    name = (key, shapes, str(tree))
+    name = _name(key, arguments)
     if name not in _programs:
         file = _file(name)
         found = _read(file)
@@ -87,6 +85,17 @@ def program(function: Callable[..., Any], key: Hashable, arguments: tuple) -> Ca
             _write(file, found)
         _programs[name] = one_thread(_awaited(found)) if _calls_lapack(found) else found
     return _programs[name]
+
+
+def compiled_before(key: Hashable, arguments: tuple) -> bool:
+    """Whether `program` would find it, in memory or on disk."""
+    name = _name(key, arguments)
+    return name in _programs or _file(name).exists()
+
+
+def _name(key: Hashable, arguments: tuple) -> tuple:
+    leaves, tree = jax.tree.flatten(arguments)
+    return key, tuple((str(jax.numpy.result_type(x)), getattr(x, "shape", ())) for x in leaves), str(tree)
 
 
 def _awaited(compiled: Any) -> Callable[..., Any]:

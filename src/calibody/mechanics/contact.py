@@ -207,7 +207,7 @@ class Spots:
         return tuple(np.concatenate([np.zeros(0, dtype=np.int64), *(g[k] for g in self.groups)]) for k in (1, 2))  # type: ignore[return-value]
 
     @cached_property
-    def _above(self) -> tuple[np.ndarray, np.ndarray]:
+    def above(self) -> tuple[np.ndarray, np.ndarray]:
         """(spots between links, nv) 1 where the degree of freedom moves the link, of a and of b."""
         moves = np.zeros((self.structure.n + 1, self.structure.nv))
         for link, dofs in enumerate(self.structure.dofs_above):
@@ -255,11 +255,9 @@ class Spots:
             spots = which[here]
             n, a, b = touch.normal[:, spots].T, touch.at_a[:, spots].T, touch.at_b[:, spots].T
             directions[here] = basis(n)
-            moves_a, moves_b = (m[spots] for m in self._above)
-            for k, (xa, xb) in enumerate(((a, b), (a, a), (a, a))[: 1 if normals else 3]):
-                u = directions[here, k]
-                along = u @ T[3:]
-                rates[here, k] = (cross(xa, u) @ T[:3] + along) * moves_a - (cross(xb, u) @ T[:3] + along) * moves_b
+            moves = (self.above[0][spots], self.above[1][spots])
+            for k in range(1 if normals else 3):
+                rates[here, k] = rate_along(directions[here, k], a, a if k else b, T, moves)
         there = np.flatnonzero(which >= between)
         if len(there):
             c = which[there] - between
@@ -274,9 +272,15 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
 
 
-def basis(n: np.ndarray) -> np.ndarray:
-    """(m, 3, 3): rows n and two directions across it, from unit normals (m, 3)."""
-    helper = np.eye(3)[np.argmin(np.abs(n), axis=1)]
+def rate_along(u: Any, a: Any, b: Any, T: Any, moves: tuple[Any, Any]) -> Any:
+    """(m, nv) of spots: by the velocities, how fast the points a (m, 3) and b of their two links part along the directions u (m, 3); `moves` (m, nv) which of them moves which link."""
+    along = u @ T[3:]
+    return (cross(a, u) @ T[:3] + along) * moves[0] - (cross(b, u) @ T[:3] + along) * moves[1]
+
+
+def basis(n: Any, xp: Any = np) -> Any:
+    """(m, 3, 3): rows n and two directions across it, from unit normals (m, 3); `xp` numpy, or jax's in a program that is compiled."""
+    helper = 1.0 * (xp.argmin(abs(n), axis=1)[:, None] == np.arange(3))
     x = helper - n * (n * helper).sum(1, keepdims=True)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return np.stack([n, x, cross(n, x)], axis=1)
+    x = x / xp.sqrt((x * x).sum(1, keepdims=True))
+    return xp.stack([n, x, cross(n, x)], axis=1)

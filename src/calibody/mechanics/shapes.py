@@ -59,13 +59,13 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def turned(R: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """`R x`"""
-    return np.einsum("ij...,j...->i...", R, x)
+    """`R x`, of arrays of numpy or of a program that is compiled."""
+    return (R * x[None]).sum(1)
 
 
 def back(R: np.ndarray, x: np.ndarray) -> np.ndarray:
     """`R' x`"""
-    return np.einsum("ji...,j...->i...", R, x)
+    return (R * x[:, None]).sum(0)
 
 
 def place(H: Pose, x: np.ndarray) -> np.ndarray:

@@ -332,6 +332,21 @@ class Stepper:
         self._share(self.log.force, k, a, trial.held, world)
         np.add.at(self.log.normal[:, k], self.spots.owner[trial.held], trial.impulses[:, 0])
 
+    def lasted(self, k: int, steps: int, world: np.ndarray, normal: np.ndarray, at: np.ndarray, pushing: np.ndarray) -> None:
+        """Impulses of whole steps from node k on, in which the places held pushed all along: world (steps, places, 3), their normal parts, and where they acted."""
+        between, here = len(self.spots.links[0]), slice(k, k + steps)
+        for i, spot in enumerate(self.held):
+            f, owner = world[:steps, i].T / self.h, self.spots.owner[spot]
+            self.log.normal[owner, here] += normal[:steps, i] / self.h
+            if spot >= between:
+                self.log.force[owner, :, here] += self.spots.sign[spot - between] * f
+                continue
+            self.log.force[owner, :, here] += self.spots.side[spot] * f
+            wrench = np.concatenate([cross(at[:steps, i], f.T), f.T], axis=1).T
+            for links, side in zip(self.spots.links, (1.0, -1.0), strict=True):
+                self.log.wrench[:, links[spot], here] += side * wrench
+        self.pushing = pushing[: len(self.held)]
+
     def _share(self, target: np.ndarray, k: int, a: Node, which: np.ndarray, world: np.ndarray, at: float = 0.0) -> None:
         """To the contacts, as forces of b on a; and to links, `1 - at` of it at node k and `at` at the next."""
         between = len(self.spots.links[0])
