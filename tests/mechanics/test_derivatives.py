@@ -13,7 +13,8 @@ from calibody.mechanics.equations import evaluate
 from calibody.mechanics.kinematics import Geometry, bracket, difference, poses, retract, twists
 from calibody.mechanics.parameters import columns
 from calibody.mechanics.point import Point
-from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
+from calibody.mechanics.plan import plan_of
+from calibody.mechanics.structure import Numbers, Structure
 
 NODES = 5
 RELATIVE = 1e-6
@@ -80,8 +81,16 @@ def everything() -> cb.Model:
             cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1),
             cb.Actuator("m2", "h1", gain=2, gear=1.2, stiffness=0.3, damping=0.2, force_range=(-1.0, 0.5)),
         ],
+        sites=[cb.Site("tip", "c", (0.1, 0.2, 0.3), (0.9, 0.1, 0.2, 0.3)), cb.Site("plate", "f", (0.3, 0.1, -0.2))],
         world=cb.World(tilt=(0.1, 0.05, 0.02)),
     )
+
+
+DRIVEN = [
+    "joint.h1.angle", "joint.ff.position.y", "site.plate.position.z", "site.tip.force.x", "site.tip.torque.y", "site.tip.force.own.z", "site.tip.torque.own.x",
+    "site.plate.force.y", "body.d.force.z", "body.c.torque.x", "spring.between.force", "spring.ground.force",
+]  # fmt: skip
+"""Drives that prescribe, push and pull."""
 
 
 class Case:
@@ -92,13 +101,13 @@ class Case:
         self.model = everything()
         if coordinates == "loaded":
             coordinates, self.model = "free", self.model.replace(LOADED)
-        self.structure = s = Structure.build(self.model, coordinates)
+        self.structure = s = Structure.build(self.model, coordinates, driven=DRIVEN)
         self.numbers = Numbers.of(s)
         q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
         q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
-        applied = sum(VELOCITIES[u.kind] for u in s.tree_units)
-        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(3, NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3)
-        self.point = replace(point, turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
+        applied = rng.normal(size=(s.applied_rows, NODES - 1))
+        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(3, NODES - 1)), applied, 0.1, 0.3)
+        self.point = replace(point, given=rng.normal(size=(len(s.prescribed), NODES)), turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
         self.result = evaluate(s, self.numbers, self.point)
 
     def values(self, **change: np.ndarray):
@@ -172,6 +181,23 @@ def test_residual_by_control(case: Case) -> None:
                 control[a, interval] += sign * 1e-3
                 found.append(case.values(control=control).residual[:, 0])
             np.testing.assert_allclose(exact[: case.structure.nv, a], (found[0] - found[1]) / 2e-3, atol=1e-10)
+
+
+def test_residual_by_applied_forces(case: Case) -> None:
+    """Forces on joints, bodies and springs enter through what `assembly.driving` says, at both ends of an interval."""
+    s, h = case.structure, case.point.h
+    frames = assembly.frames(s, case.numbers, case.point)
+    for row in range(s.applied_rows - len(s.prescribed)):
+        dofs, left, right = assembly.driving(plan_of(s), case.numbers, frames, row)
+        for side, ends in ((0, right[:, 0]), (1, left[:, 1])):
+            found = []
+            for sign in (1, -1):
+                applied = case.point.applied.copy()
+                applied[row, side] += sign * 1e-2
+                found.append(case.values(applied=applied).residual[:, 0])
+            expected = np.zeros(s.nv)
+            np.add.at(expected, dofs, -0.5 * h * ends)
+            np.testing.assert_allclose((found[0] - found[1]) / 2e-2, expected, atol=1e-10)
 
 
 def paths(case: Case) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibody.errors import CalibodyError, told
+from calibody.estimate.run import driven_by
 from calibody.estimate import noise
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import FRICTION_STAGES, Meshes, prepared
@@ -66,7 +67,7 @@ def foresee(
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
     refuse_what_does_not_act(model, unknowns, coordinates)
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(runs))
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))

@@ -32,7 +32,7 @@ from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem, independent, multipliers_of, owners
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce, Suspect
-from calibody.estimate.run import Run
+from calibody.estimate.run import Run, driven_by
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
@@ -139,7 +139,7 @@ def prepared(
     refuse_what_does_not_act(model, unknowns, coordinates)
     for recording in recordings:
         refuse_torn(model, recording, unknowns)
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(recordings))
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)

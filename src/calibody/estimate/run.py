@@ -119,7 +119,7 @@ class Nodes:
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
-        if observe.is_drive(channel):
+        if observe.is_drive(channel) or channel.quantity == "applied":
             self._check_driven(channel)
         rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
@@ -141,10 +141,17 @@ class Nodes:
     def _check_driven(self, channel: channels.Channel) -> None:
         """A force is observed beside a drive; where nothing is known to act, the measured force is the drive."""
         model = self.structure.model
+        held = self.structure.holding(channel) is not None
+        if channel.quantity == "applied" and not held:
+            raise CalibodyError(f'The run "{self.recording.name}" observes "{channel.path}", the force that moves a site as prescribed; prescribe "{channel.whole.removesuffix("applied")}position".')
         actuators = [a for a in model.actuators if (channel.name == a.name if channel.kind == "actuator" else channel.name in model.acted_on(a))]
         driven = {d.channel for d in self.recording.drives}
         acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
-        if not acts and channel.path not in driven:
+        if held and (acts or channel.path in driven):
+            raise CalibodyError(
+                f'The run "{self.recording.name}" observes "{channel.path}" of a joint that a drive moves as prescribed, and something else drives it too; give up one of the two drives.'
+            )
+        if not acts and channel.path not in driven and not held:
             joint = channel.name if channel.kind == "joint" else model.first_joint(model.tables["actuator"][channel.name]).name
             raise CalibodyError(
                 f'The run "{self.recording.name}" observes "{channel.path}", but nothing drives it; give the measured force as a drive with an sd, '
@@ -171,12 +178,13 @@ class Nodes:
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
         """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
-        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) else self.interpolation
+        held = self.structure.holding(channel) is not None
+        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) or held else self.interpolation
         W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if observe.is_rate(channel):
             W, dW = self.sampled_rates(channel, inside, W, dW)
-        if observe.is_drive(channel):
+        if observe.is_drive(channel) and not held:
             W, dW = (w @ observe.mean_matrix(self.K) for w in (W, dW))
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 
@@ -195,11 +203,15 @@ class Nodes:
         return tuple(d for d in self.recording.drives if d.sd is not None)
 
     def drives(self, model: Model, states: States | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays; `states` have the drives' deviations."""
+        """Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), with the actuators' delays; `states` have the drives' deviations."""
         control = np.zeros((len(model.actuators), self.K - 1))
-        applied = np.zeros((self.structure.tree_nv, self.K - 1))
+        applied = np.zeros((self.structure.applied_rows, self.K - 1))
+        for channel, values in zip(self.structure.prescribed, self.given, strict=True):
+            applied[self.structure.applied_row(channel)] = values[1:]
         for drive in self.recording.drives:
             target, row, delay = self.driven(model, drive)
+            if target == "given":
+                continue
             lag = model.actuators[row].time_constant if target == "control" else 0.0
             means = self._signal(model, drive).means(self.times, delay, lag)
             if lag and drive.sd is not None:
@@ -225,11 +237,30 @@ class Nodes:
 
     def driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
-        channel, s = channels.drivable(model, drive.channel), self.structure
-        if channel.kind == "actuator":
+        channel, s = channels.driven(model, drive.channel), self.structure
+        if channels.is_control(channel):
             k = [a.name for a in model.actuators].index(channel.name)
             return "control", k, model.actuators[k].delay
+        if channels.prescribes(channel):
+            return "given", s.prescribed.index(channel), 0.0
+        if not channels.is_joint_force(channel):
+            return "applied", s.applied_row(channel), 0.0
+        if channel.components:
+            raise CalibodyError(f'"{drive.channel}" cannot be driven by a recording; drive joint.NAME.force of a hinge or slide, or the force at a site.')
         return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
+
+    @cached_property
+    def given(self) -> np.ndarray:
+        """(prescribed, K): where drives have joints and sites at the nodes, by the cubic spline through their samples."""
+        out, drives = np.zeros((len(self.structure.prescribed), self.K)), {d.channel: d for d in self.recording.drives}
+        for row, channel in zip(out, self.structure.prescribed, strict=True):
+            drive = drives.get(channel.path)
+            if drive is None:
+                raise CalibodyError(f'Another run prescribes "{channel.path}", and the run "{self.recording.name}" does not; prescribe it in all runs of a fit, or in none.')
+            if drive.sd is not None:
+                raise CalibodyError(f'The drive "{channel.path}" prescribes a motion and has an sd; leave the sd out if it is known exactly, else observe it with that sd instead.')
+            row[:] = drive.signal.curve(self.times)[0]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,7 +418,7 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T)
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth)
+        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth, self.given if len(self.given) else None)
 
     def _viscous_below(self) -> np.ndarray | None:
         if self.deltas is None:
@@ -460,7 +491,7 @@ class Run(Nodes):
 
     def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, by_nodes: Sequence[Entries], more: Iterable[Term]) -> Sparse:
         """Derivative of the equations with respect to all state unknowns; `by_nodes` as of `balance_by_nodes`; `more` are terms of rows that are not made here."""
-        terms = [*more, *self._by_nodes(by_nodes), *self._by_process(frames), *self._by_deviations(model, frames, result)]
+        terms = [*more, *self._by_nodes(by_nodes), *self._by_process(frames), *self._by_deviations(model, numbers, frames, result)]
         if self.kept:
             terms += self._by_constraints(numbers, result)
         return self.layout.jacobian(terms)
@@ -506,49 +537,55 @@ class Run(Nodes):
         gradient = Entries(*places, result.gradient[keep])
         return gradient, gradient if result.apart is None else Entries(*places, result.apart[keep])
 
-    def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
+    def _by_deviations(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
         out = []
         for drive in self.uncertain:
             target, row, delay = self.driven(model, drive)
             if target == "control":
                 assert result.control is not None
-                pushed, gain = self._pushed_by(frames, row), result.control[row] / self.h
+                pushed, gain = self._pushed_by(numbers, frames, row), result.control[row] / self.h
             else:
-                pushed, gain = self._pushed(frames, row), np.full(self.K - 1, -0.5)
+                pushed, gain = self._pushed(numbers, frames, row), np.full(self.K - 1, -0.5)
             assert drive.sd is not None
             pushed = pushed @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
             out.append(term(BALANCE, drive_block(drive.channel), pushed))
         return out
 
-    def _pushed(self, frames: Frames, velocity: int) -> Sparse:
-        """(balance rows, K - 1): where a force on a velocity of the tree, at both nodes of an interval, enters the balance."""
+    def _pushed(self, numbers: Numbers, frames: Frames, row: int) -> Sparse:
+        """(balance rows, K - 1): where one of the applied forces, at both nodes of an interval, enters the balance."""
         s, m = self.structure, np.arange(self.inner)
-        dofs, acts = assembly.acting(plan_of(s), frames, velocity)
-        rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
-        A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
-        return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
+        dofs, left, right = assembly.driving(plan_of(s), numbers, frames, row)
+        rows = np.broadcast_to(m * s.nv + dofs[:, None], (len(dofs), len(m)))
+        values = np.concatenate([right[:, :-1], left[:, 1:]])  # of the interval before an inner node, and of that after it
+        columns = np.repeat(np.stack([m, m + 1]), len(dofs), axis=0)
+        return sp.csr_matrix((values.ravel(), (np.tile(rows, (2, 1)).ravel(), columns.ravel())), shape=(self.inner * s.nv, self.K - 1))
 
-    def _pushed_by(self, frames: Frames, actuator: int) -> Sparse:
+    def _pushed_by(self, numbers: Numbers, frames: Frames, actuator: int) -> Sparse:
         """The same for a force on what an actuator acts on."""
         plan = plan_of(self.structure)
         shares = plan.shares(plan.actuator_coordinate[actuator])
-        return sum(share * self._pushed(frames, int(plan.coordinate_dof[j])) for j, share in shares)  # type: ignore[return-value]
+        return sum(share * self._pushed(numbers, frames, int(plan.coordinate_dof[j])) for j, share in shares)  # type: ignore[return-value]
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
         out = []
         for drive in self.uncertain:
             target, row, delay = self.driven(model, drive)
-            by = sampled.by_control.get(row) if target == "control" else sampled.by_applied[1] if sampled.by_applied and sampled.by_applied[0] == row else None
+            by = (sampled.by_control if target == "control" else sampled.by_applied).get(row)
             if by is not None and drive.sd is not None:
                 out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
         return out
 
-    def by_control(self, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
+    def by_control(self, numbers: Numbers, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
         """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""
         assert result.control is not None
-        return self._pushed_by(frames, actuator) @ (result.control[actuator] / self.h * change)
+        return self._pushed_by(numbers, frames, actuator) @ (result.control[actuator] / self.h * change)
+
+
+def driven_by(recordings: Iterable[Recording]) -> list[str]:
+    """The channels of the drives of all recordings."""
+    return list(dict.fromkeys(d.channel for r in recordings for d in r.drives))
 
 
 @lru_cache(maxsize=64)

@@ -62,7 +62,7 @@ class Smoothing(AbstractProblem):
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
         self.data = [d for d in run.data if observe.is_kinematic(d.channel)]
-        if all(observe.is_initial(d.channel) for d in self.data):
+        if all(observe.is_initial(d.channel) for d in self.data) and not run.structure.prescribed:
             what = "forces or accelerations" if any(observe.is_acceleration(d.channel) for d in run.data) else "forces"
             raise CalibodyError(f'The run "{run.recording.name}" observes {what} only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
@@ -80,7 +80,8 @@ class Smoothing(AbstractProblem):
     @property
     def smooth(self) -> np.ndarray:
         """Of every velocity."""
-        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]))
+        sds = [self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]
+        sd = float(np.median(sds)) if sds else 1.0
         return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
 
     def parts(self) -> list[tuple[np.ndarray, list[int]]]:
@@ -215,7 +216,7 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
-    targets = [_Target(d, run.times[picked], sensors) for d in seen]
+    targets = [_Target(d, run.times[picked], sensors) for d in (*seen, *_prescribed(run))]
     q = resting(tree, rigid, run.recording.initial)
     nodes = []
     for k in range(len(picked)):
@@ -263,6 +264,11 @@ class _Target:
             free = self.channel.kind == "body" and self.channel.quantity == "angle"
             self.turns = observe.TURN * np.round((self.y[k] - node.value[0]) / observe.TURN) if free else 0.0
         return node.dofs, node.gradient[:, 0], float(self.y[k] - self.turns - node.value[0])
+
+
+def _prescribed(run: Run) -> list[Data]:
+    """What drives prescribe, as if it were observed."""
+    return [Data(channel, values, run.times, *run.sampled(channel, run.times)) for channel, values in zip(run.structure.prescribed, run.given, strict=True)]
 
 
 def lowpass(d: Data) -> np.ndarray:

@@ -82,6 +82,8 @@ class _Columns:
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
         unloaded = role == LOAD and place.name not in self.plan.loaded_joint
+        if kind == "site" and any((c.kind, c.name) == (kind, place.name) for c in self.structure.driven):
+            return self._difference(place)
         if kind in ("sensor", "site", "geometry") or role in (SOFTNESS, SIGNAL) or unloaded:  # not in the balance of the nodes
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         if role == INERTIAL:

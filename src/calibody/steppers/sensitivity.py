@@ -14,7 +14,7 @@ All are tangent quantities (`kinematics.retract`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,12 +68,7 @@ def step_derivatives(motion: Motion, node: int, parameters: Sequence[str] = ()) 
 
 
 def three_nodes(motion: Motion, node: int) -> Point:
-    nodes, intervals = slice(node - 1, node + 2), slice(node - 1, node + 1)
-    p = motion.point
-    return replace(
-        p, q=p.q[:, nodes], multipliers=p.multipliers[:, nodes], control=p.control[:, intervals], applied=p.applied[:, intervals],
-        turns=None if p.turns is None else p.turns[:, nodes],
-    )  # fmt: skip
+    return motion.point.at(slice(node - 1, node + 2), slice(node - 1, node + 1))
 
 
 def constraint_weights(motion: Motion) -> tuple[list[np.ndarray], np.ndarray]:

@@ -87,6 +87,8 @@ class Values(NamedTuple):
     """(nc,) 1 for rows that are kept, 0 for rows that depend on others and were dropped."""
     gap: Any
     """How far a dropped row may open before the rows are chosen again."""
+    given: Any
+    """(nc,) what is prescribed at the next node, and zero of all other rows; set step by step."""
 
     @classmethod
     def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray, gap: float = np.inf) -> Values:
@@ -97,7 +99,7 @@ class Values(NamedTuple):
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
             geometry, numbers.inertia, numbers.gravity, plan.coordinate_inertia(numbers), numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], structure.combinations, numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
-            np.float64(gap),
+            np.float64(gap), np.zeros(structure.nc),
         )  # fmt: skip
 
 
@@ -255,12 +257,18 @@ class Program:
         if len(self.plan.ball_links):
             left, right, J = _add((left, right, J), self._balls(values, a, b, applied, h, delta))
         for group in self.plan.forces:
-            left, right, J = _add((left, right, J), self._force(group, values, a, b, h))
+            left, right, J = _add((left, right, J), self._force(group, values, a, b, applied, h))
+        for group in self.plan.pushes:
+            force = -0.5 * h * applied[group.applied]
+            acts = [self.measured(group.type.measure, group.touches, values.elements[group.name], node.H, node.T)[1][0] for node in (a, b)]
+            left, right = left + force @ acts[0], right + force @ acts[1]
         return left, right, J
 
-    def _force(self, group: Group, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+    def _force(self, group: Group, values: Values, a: Node, b: Node, applied: Any, h: Any) -> tuple[Any, Any, Any]:
         """Force elements of one type."""
-        kind, data = group.type, values.elements[group.name]
+        kind, data, (which, rows) = group.type, values.elements[group.name], self.plan.pulled
+        if kind.pulled and len(which):
+            data = jnp.concatenate([data[:-1], (applied[rows] @ np.eye(data.shape[1])[which])[None]])
         (zL, _, AL), (zR, ZR, AR) = (self.measured(kind.measure, group.touches, data, node.H, node.T) for node in (a, b))
         impulse, _, by_R = kind.impulse(tuple(zL), tuple(zR), data, h)
         force = jnp.stack(impulse)
@@ -379,7 +387,7 @@ class Program:
             friction, by_next, by_impulse = self._loaded(values, state, node, impulse, c, h, delta)
             left, upper = left + friction, upper + jnp.concatenate([by_next, by_impulse], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(soft)], axis=1)
-        rows = values.active * (weight * node.g + known)
+        rows = values.active * (weight * node.g + known - values.given)
         return jnp.concatenate([state.p - left + C.T @ impulse, -rows - soft * impulse]), jnp.concatenate([upper, lower])
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
@@ -390,6 +398,8 @@ class Program:
         motion is smooth that one correction is enough.
         """
         s = self.structure
+        if s.prescribed:
+            values = values._replace(given=applied[np.array([s.applied_row(c) for c in s.prescribed])] @ np.eye(s.nc)[s.prescribed_rows])
 
         def norm(d: Any) -> Any:
             return jnp.max(jnp.abs(d) / values.scale) if s.nv else jnp.zeros(())
@@ -514,7 +524,7 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
 
 def compiled(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
     """`Program.advance` of this topology, compiled."""
-    control, applied = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    control, applied = np.zeros((actuators, PIECE)), np.zeros((structure.applied_rows, PIECE))
     return program(
         Program(structure).advance, ("variational", structure.topology), (values, state, control, applied, np.int32(0), np.float64(0.0), np.float64(0.0))
     )

@@ -43,10 +43,13 @@ class Variational(AbstractStepper):
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_load_friction(structure)
         if structure.model.contacts or structure.model.limits:
+            if structure.prescribed:
+                raise SimulationError(f'Drive "{structure.prescribed[0].path}": motion cannot be prescribed beside contacts or limits yet; leave them out, contacts=False.')
             return contact_run.run(
                 structure, numbers, start, control, applied, h, self.friction_rate, lambda status, t, state: self._why(structure, status, t, h, state)
             )
         at = host.configuration(structure, numbers, start.q)
+        host.refuse_overdetermined(structure, at.G)
         gap, active = GAP * float(step.size_of_dofs(structure, numbers).max(initial=1.0)), host.independent_rows(structure, at.G, numbers.softness)
         values = step.Values.of(structure, numbers, active, gap)
         state = step.first_state(structure, numbers, at, start, h)
@@ -64,7 +67,7 @@ class Variational(AbstractStepper):
             multipliers.append(np.asarray(forces)[:done])
             k, iterations = k + done, iterations + int(used)
             if status == step.OPENED:
-                at, closed, failure = _closed(structure, numbers, state, (k + 1) * h)
+                at, closed, failure = _closed(structure, numbers, state, (k + 1) * h, *_given(structure, applied, k, h))
                 rows = host.independent_rows(structure, at.G, numbers.softness)
                 if np.array_equal(rows, active):
                     gap *= 10.0
@@ -114,14 +117,23 @@ def _fastest(structure: Structure, state: step.State) -> str:
 # -- loops that open -----------------------------------------------------------------------------------------------------------------
 
 
-def _closed(structure: Structure, numbers: Numbers, state: step.State, time: float) -> tuple[host.Configuration, Start, str | None]:
+def _given(structure: Structure, applied: np.ndarray, k: int, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """What is prescribed at the end of interval k: values, and rates (of second order, but for the first and the last interval)."""
+    values = applied[[structure.applied_row(c) for c in structure.prescribed]]
+    before, after = max(k - 1, 0), min(k + 1, values.shape[1] - 1)
+    return values[:, k], (values[:, after] - values[:, before]) / (h * max(after - before, 1))
+
+
+def _closed(
+    structure: Structure, numbers: Numbers, state: step.State, time: float, values: np.ndarray, rates: np.ndarray
+) -> tuple[host.Configuration, Start, str | None]:
     """The closed configuration nearest to a node that has opened, with rates that keep it closed; or the sentence why there is none."""
     q, p, held = np.asarray(state.node.q), np.asarray(state.p), np.zeros(structure.nv, dtype=bool)
     at, failure = host.configuration(structure, numbers, q), None
     v = np.linalg.lstsq(at.M, p, rcond=None)[0]
     try:
-        q = host.closed(structure, numbers, q, held, "mass", 1.0)
-        v = host.compatible(structure, numbers, q, v, held, "mass")
+        q = host.closed(structure, numbers, q, held, "mass", 1.0, values)
+        v = host.compatible(structure, numbers, q, v, held, "mass", rates)
         at = host.configuration(structure, numbers, q)
     except SimulationError as error:
         failure = f"At t = {time:.6g} s a loop opens: {error}"
