@@ -12,8 +12,8 @@ from calibody.mechanics import assembly, equations
 from calibody.mechanics.equations import evaluate
 from calibody.mechanics.kinematics import Geometry, bracket, difference, poses, retract, twists
 from calibody.mechanics.parameters import columns
-from calibody.mechanics.point import Point
 from calibody.mechanics.plan import plan_of
+from calibody.mechanics.point import Point
 from calibody.mechanics.structure import Numbers, Structure
 
 NODES = 5
@@ -107,7 +107,9 @@ class Case:
         q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
         applied = rng.normal(size=(s.applied_rows, NODES - 1))
         point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(3, NODES - 1)), applied, 0.1, 0.3)
-        self.point = replace(point, given=rng.normal(size=(len(s.prescribed), NODES)), turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
+        self.point = replace(
+            point, given=rng.normal(size=(len(s.prescribed), NODES)), turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q)
+        )
         self.result = evaluate(s, self.numbers, self.point)
 
     def values(self, **change: np.ndarray):

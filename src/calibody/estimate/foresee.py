@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from calibody.errors import CalibodyError, told
-from calibody.estimate.run import driven_by
 from calibody.estimate import noise
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import FRICTION_STAGES, Meshes, prepared
 from calibody.estimate.reported import initial_theta
+from calibody.estimate.run import driven_by
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise

@@ -453,7 +453,16 @@ def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, chann
 
 
 def _transmitted(
-    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, channel: channels.Channel, h: float, W: Sparse, dW: Sparse, driven: Driven
+    structure: Structure,
+    model: Model,
+    numbers: Numbers,
+    f: Frames,
+    multipliers: np.ndarray,
+    channel: channels.Channel,
+    h: float,
+    W: Sparse,
+    dW: Sparse,
+    driven: Driven,
 ) -> Sampled:
     """W times a component of what goes through a cut (`transmitted.py`). `along` takes twists (6, K) of links, by link."""
     cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h, driven()[1] if structure.driven else None), f.H.shape[3]
@@ -480,9 +489,7 @@ def _transmitted(
     by_multipliers = {row: W @ sp.diags(by) for row, by in cuts.by_multipliers(model, channel).items()}
     ends = {row: sp.diags(both, [0, 1], shape=(K - 2, K - 1)) for row, both in cuts.by_applied(model, channel).items()}  # type: ignore[arg-type]
     by_applied = {row: W @ both for row, both in ends.items()}
-    return Sampled(
-        W @ value, dW @ value, matrix, along, by_multipliers, by_applied=by_applied, by_number=lambda place: W @ cuts.by_number(model, channel, place)
-    )  # type: ignore[arg-type]
+    return Sampled(W @ value, dW @ value, matrix, along, by_multipliers, {}, by_applied, lambda place: W @ cuts.by_number(model, channel, place))  # type: ignore[arg-type]
 
 
 def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, W: Sparse, dW: Sparse, h: float, driven: Driven) -> Sampled:

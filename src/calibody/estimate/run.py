@@ -143,7 +143,9 @@ class Nodes:
         model = self.structure.model
         held = self.structure.holding(channel) is not None
         if channel.quantity == "applied" and not held:
-            raise CalibodyError(f'The run "{self.recording.name}" observes "{channel.path}", the force that moves a site as prescribed; prescribe "{channel.whole.removesuffix("applied")}position".')
+            raise CalibodyError(
+                f'The run "{self.recording.name}" observes "{channel.path}", the force that moves a site as prescribed; prescribe "{channel.whole.removesuffix("applied")}position".'
+            )
         actuators = [a for a in model.actuators if (channel.name == a.name if channel.kind == "actuator" else channel.name in model.acted_on(a))]
         driven = {d.channel for d in self.recording.drives}
         acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
@@ -256,9 +258,13 @@ class Nodes:
         for row, channel in zip(out, self.structure.prescribed, strict=True):
             drive = drives.get(channel.path)
             if drive is None:
-                raise CalibodyError(f'Another run prescribes "{channel.path}", and the run "{self.recording.name}" does not; prescribe it in all runs of a fit, or in none.')
+                raise CalibodyError(
+                    f'Another run prescribes "{channel.path}", and the run "{self.recording.name}" does not; prescribe it in all runs of a fit, or in none.'
+                )
             if drive.sd is not None:
-                raise CalibodyError(f'The drive "{channel.path}" prescribes a motion and has an sd; leave the sd out if it is known exactly, else observe it with that sd instead.')
+                raise CalibodyError(
+                    f'The drive "{channel.path}" prescribes a motion and has an sd; leave the sd out if it is known exactly, else observe it with that sd instead.'
+                )
             row[:] = drive.signal.curve(self.times)[0]
         return out
 
@@ -418,7 +424,19 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T)
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth, self.given if len(self.given) else None)
+        return Point(
+            motion.q,
+            motion.multipliers,
+            control,
+            applied,
+            self.h,
+            self.delta,
+            turns,
+            self._viscous_below(),
+            unmodelled,
+            self.smooth,
+            self.given if len(self.given) else None,
+        )
 
     def _viscous_below(self) -> np.ndarray | None:
         if self.deltas is None:

@@ -48,7 +48,18 @@ class Plan:
 
     def prepare(self) -> None:
         """Make the index arrays now, before several threads ask for them."""
-        _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.pushes, self.pulled, self.constraints, self.coordinate_kinds, self.coordinate_forces
+        _ = (
+            self.pairs,
+            self.gradient_index,
+            self.cross_index,
+            self.moving,
+            self.forces,
+            self.pushes,
+            self.pulled,
+            self.constraints,
+            self.coordinate_kinds,
+            self.coordinate_forces,
+        )
         if self.structure.coordinates != TREE:
             _ = self.blocks
 

@@ -161,7 +161,11 @@ class Structure:
     def holding(self, channel: Channel) -> int | None:
         """The constraint row whose multiplier a channel is, the force that moves a joint or site as prescribed; None of all others."""
         of = {("joint", "force"): ("angle", "position"), ("site", "applied"): ("position",)}.get((channel.kind, channel.quantity), ())
-        found = [r for c, r in zip(self.prescribed, self.prescribed_rows, strict=True) if (c.kind, c.name, c.component) == (channel.kind, channel.name, channel.component) and c.quantity in of]
+        found = [
+            r
+            for c, r in zip(self.prescribed, self.prescribed_rows, strict=True)
+            if (c.kind, c.name, c.component) == (channel.kind, channel.name, channel.component) and c.quantity in of
+        ]
         return int(found[0]) if found else None
 
     @cached_property
@@ -422,7 +426,9 @@ def _in_order(driven: Sequence[Channel]) -> tuple[Channel, ...]:
 def refuse_driven(structure: Structure, stepper: str) -> None:
     """For steppers that know forces on joints only."""
     if structure.driven:
-        raise SimulationError(f'Drive "{structure.driven[0].path}": stepper="{stepper}" knows drives of actuators and joint forces only; use stepper="variational".')
+        raise SimulationError(
+            f'Drive "{structure.driven[0].path}": stepper="{stepper}" knows drives of actuators and joint forces only; use stepper="variational".'
+        )
 
 
 def doubling(parent: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -44,12 +44,15 @@ def scalars_of(model: Model, drive: Mapping[str, Any]) -> dict[str, Any]:
 
 def _component(path: str, value: Any, i: int, count: int) -> Any:
     if callable(value):
-        return lambda t: value(t)[i]
+        function: Callable[[float], Any] = value
+        return lambda t: function(t)[i]
     if isinstance(value, tuple) and len(value) == 2 and np.ndim(value[1]) == 2 and np.shape(value[1])[1] == count:
         return value[0], np.asarray(value[1])[:, i]
     if np.shape(value) == (count,):
         return float(value[i])
-    raise SimulationError(f'Drive "{path}" has {count} components; give {count} numbers, (times, values) with {count} columns, a function of time, or drive them one by one.')
+    raise SimulationError(
+        f'Drive "{path}" has {count} components; give {count} numbers, (times, values) with {count} columns, a function of time, or drive them one by one.'
+    )
 
 
 def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray) -> Drives:
@@ -82,22 +85,29 @@ def _curve(path: str, value: Any, edges: np.ndarray) -> tuple[np.ndarray, float]
         return values[: len(edges)], float(values[len(edges) :] @ (-25.0, 48.0, -36.0, 16.0, -3.0) / (12.0 * (near[1] - near[0])))
     if np.ndim(value) == 0 and not isinstance(value, Signal):
         return _sampled(path, lambda t: value, edges), 0.0
-    if not isinstance(value, Signal):
-        times = value[0] if isinstance(value, tuple) and len(value) == 2 else edges[:-1]
-        values = value[1] if isinstance(value, tuple) and len(value) == 2 else value
-        if np.shape(times) != np.shape(values):
-            raise SimulationError(f'Drive "{path}" has {np.size(values)} values; give one per node of the motion ({len(edges) - 1}), (times, values), or a function of time.')
-        value = Signal(times, values, "linear", name=f'Drive "{path}"')
-    _check_known(path, value, edges, 0.0)
-    values, rates = value.curve(edges)
+    signal = value if isinstance(value, Signal) else _motion_samples(path, value, edges)
+    _check_known(path, signal, edges, 0.0)
+    values, rates = signal.curve(edges)
     return values, float(rates[0])
+
+
+def _motion_samples(path: str, value: Any, edges: np.ndarray) -> Signal:
+    """Of (times, values), or of one value per node."""
+    times, values = value if isinstance(value, tuple) and len(value) == 2 else (edges[:-1], value)
+    if np.shape(times) != np.shape(values):
+        raise SimulationError(
+            f'Drive "{path}" has {np.size(values)} values; give one per node of the motion ({len(edges) - 1}), (times, values), or a function of time.'
+        )
+    return Signal(np.asarray(times), np.asarray(values), "linear", name=f'Drive "{path}"')
 
 
 def _sampled(path: str, function: Callable[[float], Any], times: np.ndarray) -> np.ndarray:
     try:
         values = np.array([float(function(float(t))) for t in times])
     except (TypeError, ValueError):
-        raise SimulationError(f'Drive "{path}" does not give a number; give a number, (times, values), a Signal, or a function of the time in seconds.') from None
+        raise SimulationError(
+            f'Drive "{path}" does not give a number; give a number, (times, values), a Signal, or a function of the time in seconds.'
+        ) from None
     if not np.isfinite(values).all():
         raise SimulationError(f'Drive "{path}" is not finite at t = {times[~np.isfinite(values)][0]:g} s.')
     return values

@@ -170,4 +170,12 @@ def _extended(motion: Motion) -> Motion:
     def longer(a: np.ndarray) -> np.ndarray:
         return np.concatenate([a, a[:, -1:]], axis=1)
 
-    return replace(motion, q=q, multipliers=longer(motion.multipliers), control=longer(motion.control), applied=longer(motion.applied), turns=turns, given=longer(motion.given))
+    return replace(
+        motion,
+        q=q,
+        multipliers=longer(motion.multipliers),
+        control=longer(motion.control),
+        applied=longer(motion.applied),
+        turns=turns,
+        given=longer(motion.given),
+    )

@@ -44,7 +44,9 @@ class Variational(AbstractStepper):
         refuse_load_friction(structure)
         if structure.model.contacts or structure.model.limits:
             if structure.prescribed:
-                raise SimulationError(f'Drive "{structure.prescribed[0].path}": motion cannot be prescribed beside contacts or limits yet; leave them out, contacts=False.')
+                raise SimulationError(
+                    f'Drive "{structure.prescribed[0].path}": motion cannot be prescribed beside contacts or limits yet; leave them out, contacts=False.'
+                )
             return contact_run.run(
                 structure, numbers, start, control, applied, h, self.friction_rate, lambda status, t, state: self._why(structure, status, t, h, state)
             )

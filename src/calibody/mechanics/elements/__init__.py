@@ -7,7 +7,15 @@ dynamics, reactions and energies loop over these tables. Rows of constraints sta
 from calibody.mechanics.elements import bushing, coupling, distance, drive, inline, law, perpendicular, point, prescribed, push, spring
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push
 
-CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (point.TYPE, perpendicular.TYPE, inline.TYPE, coupling.TYPE, distance.TYPE, prescribed.OF_JOINT, prescribed.OF_SITE)
+CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
+    point.TYPE,
+    perpendicular.TYPE,
+    inline.TYPE,
+    coupling.TYPE,
+    distance.TYPE,
+    prescribed.OF_JOINT,
+    prescribed.OF_SITE,
+)
 FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)
 PUSHES: tuple[Push, ...] = tuple(push.TYPES.values())
 COORDINATE_FORCES: tuple[CoordinateForce, ...] = (law.TYPE, drive.TYPE)
