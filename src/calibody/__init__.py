@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Spring as Spring,
         Transmission as Transmission,
         World as World,
+        along as along,
     )
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
@@ -74,6 +75,7 @@ _ELEMENTS = (
     "Spring",
     "Transmission",
     "World",
+    "along",
 )
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),

@@ -63,6 +63,14 @@ def everything() -> cb.Model:
             cb.Loop("gear", "coupling", joint1="h2", joint2="h3", polynomial=(0.1, 0.5, 0.3, 0.2, 0.1)),
             cb.Loop("held", "coupling", joint1="s", polynomial=(0.1, 0, 0, 0, 0)),
             cb.Loop("rod", "distance", "c", "f", anchor1=(0.1, 0.2, 0.3), anchor2=(0.3, 0.1, 0.2), length=0.7),
+            cb.Loop(
+                "pin", "hinge", "c", "f", anchor1=(0.2, 0.1, 0), anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)
+            ),
+            cb.Loop("cross", "universal", "b", "w", anchor1=(0.2, 0.1, 0), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)),
+            cb.Loop("sleeve", "cylindrical", "world", "d", anchor1=(0.2, 0.1, 0), anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2)),
+            cb.Loop("guide", "slide", "d", "c", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)),
+            cb.Loop("plane", "point", "a", "f", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="y"),
+            cb.Loop("line", "point", "d", "f", anchor1=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="xz"),
             cb.Loop("strut", "distance", "world", "d", anchor1=(0.1, 0.2, 0.3), length=0.7),
         ],
         springs=[

@@ -10,7 +10,8 @@
                                                  (acceleration minus gravity)
     site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
     site.NAME.applied                            the force that drives exert at the site, world axes: what moves it as prescribed, and given forces
-    loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
+    loop.NAME.force                              what holds a loop together, on body 1 (in world axes; of slide, cylindrical and masked points along the axes of frame 1; of a rod
+                                                 along it; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
     contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
@@ -35,9 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.errors import CalibodyError, meant, nearest
-from calibody.mechanics.elements import CONSTRAINTS
+from calibody.mechanics.elements import CONSTRAINTS, inplane
 from calibody.model import Model
-from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
+from calibody.model.elements import BALL, CYLINDRICAL, FREE, HINGE, SLIDE, WORLD
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -189,8 +190,9 @@ def _catalogue(model: Model) -> Catalogue:
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)
     for loop in model.loops:
-        first = next(t for t in CONSTRAINTS if loop.kind in t.holds)
-        put("loop", loop.name, "force", XYZ if first.rows == 3 else SCALAR, first.unit_of(loop, model))
+        first = next(t for t in CONSTRAINTS if inplane.rows_of(loop) in t.holds)
+        held = {SLIDE: ("x", "y"), CYLINDRICAL: ("x", "y")}.get(loop.kind, tuple(loop.mask))
+        put("loop", loop.name, "force", XYZ if first.rows == 3 else held if first is inplane.TYPE and len(held) > 1 else SCALAR, first.unit_of(loop, model))
     for transmission in model.transmissions:
         joint = model.first_joint(transmission)
         put("transmission", transmission.name, "position" if joint.kind == SLIDE else "angle", SCALAR, joint.units["s"])

@@ -28,7 +28,7 @@ import numpy as np
 from calibody.errors import ModelError, SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.channels import Channel
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, prescribed, push
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, inplane, prescribed, push
 from calibody.mechanics.elements.base import CoordinateConstraint, Ends
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
@@ -230,7 +230,7 @@ class Structure:
                 owner = f"joint.{unit.joint.name}" if unit.joint is not None else f"body.{unit.body.name}"
                 out.append(Connection(owner, unit.kind, (unit.parent if unit.parent >= 0 else n, i), i))
         link = self.body_link
-        loops = (Connection(f"loop.{lp.name}", lp.kind, (link[lp.body1], link[lp.body2]), -1, lp) for lp in self.model.loops)
+        loops = (Connection(f"loop.{lp.name}", inplane.rows_of(lp), (link[lp.body1], link[lp.body2]), -1, lp) for lp in self.model.loops)
         kinds = {"joint": prescribed.JOINT, "site": prescribed.SITE}
         return (*out, *loops, *(Connection(f"drive.{c.path}", kinds[c.kind], (self._driven_link(c),), -1, c) for c in self.prescribed))
 

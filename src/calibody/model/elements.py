@@ -261,27 +261,50 @@ class Site:
         _not_zero(self, "orientation")
 
 
-POINT, WELD, COUPLING, DISTANCE = "point", "weld", "coupling", "distance"
-LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE)
+POINT, WELD, COUPLING, DISTANCE, UNIVERSAL, CYLINDRICAL = "point", "weld", "coupling", "distance", "universal", "cylindrical"
+LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE)
+PLACED = tuple(kind for kind in LOOP_KINDS if kind != COUPLING)
+ORIENTED = (WELD, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE)
+MASKS = ("xyz", "xy", "xz", "yz", "x", "y", "z")
+"""Along which axes of its first frame a point is held."""
+
+
+def along(axis: Vector3) -> Quaternion4:
+    """The orientation of a frame whose z axis is `axis`, by the shortest turn: for the frames of loops that are hinges or slides."""
+    x, y, z = axis
+    length = math.hypot(x, y, z)
+    if not 1.0 / ABSURD < length < ABSURD:
+        raise ModelError(f"The axis {axis} has no direction; give one whose length is not zero.")
+    if z < -0.999_999 * length:  # nearly opposite: a half turn about x, then the short rest
+        w, a, b, c = along((x, -y, -z))
+        return (-a, w, -c, b)
+    w, a, b = 1.0 + z / length, -y / length, x / length
+    norm = math.hypot(w, a, b)
+    return (w / norm, a / norm, b / norm, 0.0)
 
 
 @dataclass(frozen=True)
 class Loop:
     """What closes a kinematic loop, beyond the tree of bodies.
 
-    - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations);
+    - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations); with a `mask` such as "x" or "xy" only along these
+      axes of the frame (`anchor1`, `orientation1`): on a plane, on a line (one, two);
     - weld: the frame (`anchor1`, `orientation1`) of `body1` coincides with that of `body2` (six);
     - coupling: `s1 - reference1 = polynomial(s2 - reference2)` between the coordinates of two hinges or slides (one); without
       `joint2`, `s1` is held at `reference1 + polynomial[0]`;
-    - distance: the two points are joined by a massless rod of the given `length` (one).
+    - distance: the two points are joined by a massless rod of the given `length` (one);
+    - hinge: the points coincide, and so do the z axes of the two frames (five);
+    - universal: the points coincide, and the z axis of the first frame is perpendicular to the x axis of the second: the two arms of the cross (four);
+    - cylindrical: the second point is on the z axis of the first frame, and the z axes are parallel (four);
+    - slide: the same, and the frames do not turn against each other (five).
     """
 
     KIND: ClassVar[str] = "loop"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "anchor1": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
-        "anchor2": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
-        "orientation1": Number(WXYZ, "", kinds=(WELD,)),
-        "orientation2": Number(WXYZ, "", kinds=(WELD,)),
+        "anchor1": Number(XYZ, "m", kinds=PLACED),
+        "anchor2": Number(XYZ, "m", kinds=PLACED),
+        "orientation1": Number(WXYZ, "", kinds=(POINT, *ORIENTED)),
+        "orientation2": Number(WXYZ, "", kinds=ORIENTED),
         "polynomial": Number(("c0", "c1", "c2", "c3", "c4"), "", kinds=(COUPLING,)),
         "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE,)),
         "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False),
@@ -303,11 +326,20 @@ class Loop:
     relaxation: float = 0.0
     length: float = 0.0
     """Of a rod [m]."""
+    mask: str = "xyz"
+    """Of a point."""
+
+    @property
+    def holds(self) -> str:
+        """Its kind, or what the mask makes of it: "point.xy"."""
+        return self.kind if self.mask == MASKS[0] else f"{self.kind}.{self.mask}"
 
     def __post_init__(self) -> None:
         if self.kind not in LOOP_KINDS:
             raise ModelError(f"loop.{self.name}.kind is {self.kind!r}; give one of {', '.join(LOOP_KINDS)}.")
         _coerce(self)
+        if self.mask not in (MASKS if self.kind == POINT else MASKS[:1]):
+            raise ModelError(f"loop.{self.name}.mask is {self.mask!r}; give one of {', '.join(MASKS)}, and only to a loop of kind point.")
         _not_zero(self, "orientation1", "orientation2")
         _not_negative(self, "compliance", "relaxation")
         if self.kind == DISTANCE and self.length <= 0.0:
@@ -568,6 +600,6 @@ def unchecked(element: Any, **changes: Any) -> Any:
 
 
 __all__ = [
-    "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
-    "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
+    "along", "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
+    "BALL", "COUPLING", "CYLINDRICAL", "DISTANCE", "FREE", "HINGE", "MASKS", "POINT", "SLIDE", "UNIVERSAL", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip

@@ -4,11 +4,12 @@ A file describes its type by one value (`base.py` has the protocol) and is liste
 dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
 
-from calibody.mechanics.elements import bushing, coupling, distance, drive, inline, law, perpendicular, point, prescribed, push, spring
+from calibody.mechanics.elements import bushing, coupling, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, spring
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push
 
 CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
     point.TYPE,
+    inplane.TYPE,
     perpendicular.TYPE,
     inline.TYPE,
     coupling.TYPE,
