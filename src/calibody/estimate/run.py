@@ -244,7 +244,7 @@ class Run(Nodes):
     deltas: np.ndarray | None = None
     """Rates below which dry friction is viscous, one per scalar coordinate; None: 1 for all."""
     turning: np.ndarray | None = None
-    """(scalar coordinates, intervals) half of what the rate changes by from one interval to the next, below which dry friction is viscous too (`meshes.Meshes.turning`); None: nothing."""
+    """(scalar coordinates, intervals) half of what the rate changes by from one interval to the next, below which dry friction is viscous too (`dry.turning`); None: nothing."""
     smooth: bool = False
     """Whether dry friction has no kinks: in fits with process noise, whose likelihood is made of derivatives of the equations."""
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))

@@ -241,9 +241,7 @@ def _lacking(found: Saved) -> Iterator[Item]:
             f"joint.{joint}: {plain(f.sd, 2)} (standard deviation) with a memory of {plain(f.correlation_time, 2)} s." for joint, f in found.slow_forces.items()
         )
         sizes += tuple(
-            f"Those of joint.{t.joints[0]} and joint.{t.joints[1]} go together: correlation {t.correlation:.2f}."
-            for t in found.forces_together
-            if abs(t.correlation) > 0.5
+            f"Those of joint.{t.joints[0]} and joint.{t.joints[1]} go together: correlation {t.correlation:.2f}." for t in found.forces_together if t.common
         )
         sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
         yield Item("How large is what it lacks?" if found.lacks else question, GOOD, sentence, sizes)
