@@ -9,8 +9,8 @@ import pytest
 
 import calibody as cb
 from calibody.estimate.layout import States
-from calibody.estimate.meshes import prepared
 from calibody.estimate.problem import Problem
+from calibody.estimate.recipe import prepared
 
 COORDINATES = pytest.mark.parametrize("coordinates", ["tree", "free"])
 

@@ -4,7 +4,7 @@ A file describes its type by one value (`base.py` has the protocol) and is liste
 dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
 
-from calibody.mechanics.elements import bushing, coupling, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, spring
+from calibody.mechanics.elements import bushing, coupling, curve, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, spring
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push
 
 CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
@@ -14,6 +14,7 @@ CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
     inline.TYPE,
     coupling.TYPE,
     distance.TYPE,
+    curve.TYPE,
     prescribed.OF_JOINT,
     prescribed.OF_SITE,
 )
