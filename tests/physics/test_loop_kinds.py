@@ -18,7 +18,7 @@ def turn(axis: tuple[float, ...], angle: float) -> tuple[float, ...]:
     return (np.cos(angle / 2), *(np.sin(angle / 2) * a))
 
 
-def both(kind: str) -> tuple[cb.Model, cb.Model, dict[str, object], dict[str, object]]:
+def both(kind: str) -> tuple[cb.Model, cb.Model, dict[str, object], dict[str, float]]:
     """A body held by a loop, and by joints of the tree; and a start of each."""
     body = cb.Body("b", mass=1.2, com=(0.1, 0.05, -0.2), inertia=INERTIA)
     frame = cb.along(AXIS)
