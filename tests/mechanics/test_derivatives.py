@@ -47,6 +47,8 @@ def everything() -> cb.Model:
                 friction=0.2,
                 friction_rate=2.0,
                 stribeck=0.1,
+                damping_skew=-0.2,
+                friction_skew=0.1,
                 stiffness=2,
                 springref=0.1,
                 armature=0.1,
@@ -79,10 +81,25 @@ def everything() -> cb.Model:
             cb.Spring("between", "c", "f", point1=(0.1, 0.1, 0.1), stiffness=3, damping=0.5, rest_length=0.2),
             cb.Spring("ground", "c", "world", stiffness=3, damping=0.5, rest_length=0.2),
         ],
-        bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
+        bushings=[
+            cb.Bushing(
+                "bush", "d", "f", stiffness=stiff(), damping=stiff(), k_plus=(1.0, 2, 3, 1, 2, 3), k_minus=(2.0, 0.5, 1, 2, 0, 1), k3=(0.5, 1, -1, 0.3, 0.2, 1)
+            )
+        ],
         transmissions=[
             cb.Transmission(
-                "belt", ("h1", "h3", "s"), (0.7, -1.3, 0.4), stiffness=2.0, springref=0.3, damping=0.4, friction=0.2, stribeck=0.1, armature=0.2, backlash=0.5
+                "belt",
+                ("h1", "h3", "s"),
+                (0.7, -1.3, 0.4),
+                stiffness=2.0,
+                springref=0.3,
+                damping=0.4,
+                friction=0.2,
+                stribeck=0.1,
+                damping_skew=0.3,
+                friction_skew=-0.1,
+                armature=0.2,
+                backlash=0.5,
             ),
             cb.Transmission("wrist", ("h2", "h3"), (1.0, 0.5), friction=0.1, armature=0.1),
         ],

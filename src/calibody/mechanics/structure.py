@@ -506,7 +506,7 @@ class Numbers:
 
     @property
     def law(self) -> np.ndarray:
-        """(9, scalar coordinates and transmissions), rows as in `elements/law.py`; joints have no backlash."""
+        """(11, scalar coordinates and transmissions), rows as in `elements/law.py`; joints have no backlash."""
         return self.elements["law"]
 
     @property

@@ -26,6 +26,7 @@ SCALAR: tuple[str, ...] = ()
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
 SYMMETRIC = ("xx", "yy", "zz", "xy", "xz", "yz")
+SIX = ("x", "y", "z", "rx", "ry", "rz")
 SIX_BY_SIX = tuple(f"{a}{b}" for a in ("x", "y", "z", "rx", "ry", "rz") for b in ("x", "y", "z", "rx", "ry", "rz"))
 
 HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
@@ -105,6 +106,18 @@ def _not_zero(element: Any, *names: str) -> None:
             raise ModelError(f"{element.KIND}.{element.name}.{name} is {value}; its length must not be zero (or absurdly large), give a direction.")
 
 
+def _not_skewed(element: Any) -> None:
+    """Friction that is skewed by more than itself would drive in one direction."""
+    for what in ("damping", "friction"):
+        skew, whole = getattr(element, f"{what}_skew"), getattr(element, what)
+        if skew and getattr(element, "kind", HINGE) not in SCALARS:
+            raise ModelError(
+                f"{element.KIND}.{element.name} is a {element.kind} joint with {what}_skew; only hinges and slides have a direction, set it to zero."
+            )
+        if abs(skew) > abs(whole):
+            raise ModelError(f"{element.KIND}.{element.name}.{what}_skew is {skew:g}, more than its {what} of {whole:g}; it would drive in one direction.")
+
+
 @dataclass(frozen=True)
 class Body:
     """A rigid body. `inertia` is about the centre of mass in body axes: (xx, yy, zz, xy, xz, yz); three numbers mean the diagonal."""
@@ -150,8 +163,9 @@ class Joint:
     The joint's own force on its coordinate `s` (angle or position; a ball's rotation vector) at the rate `rho`:
 
         -stiffness (s - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
+        - damping_skew |rho| - friction_skew
 
-    with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper, or, where dry friction is soft by itself, rounded: it acts in full from `friction_rate` on
+    (the second line while it moves: friction and damping are larger by the skew in the positive direction, and smaller by it in the negative one), with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper, or, where dry friction is soft by itself, rounded: it acts in full from `friction_rate` on
     (`mechanics/elements/law.py`; zero: at once). `armature` is an inertia on `s` (a rotor behind a gear).
     `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`;
     `angular_compliance` and `angular_relaxation` are those of the rows that hold directions (zero: the same numbers as for the others).
@@ -175,6 +189,8 @@ class Joint:
         "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False, kinds=SCALARS),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True, kinds=SCALARS),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE, kinds=SCALARS),
+        "damping_skew": Number(SCALAR, "{f} s/{s}", FORCE, linear=True, kinds=SCALARS),
+        "friction_skew": Number(SCALAR, "{f}", FORCE, linear=True, kinds=SCALARS),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
         "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False, kinds=TIED),
         "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
@@ -212,6 +228,8 @@ class Joint:
     """Where the spring of a ball or free joint is relaxed (a quaternion in place of `springref`)."""
     spring_position: Vector3 = ZERO
     """Where the spring of a free joint is relaxed."""
+    damping_skew: float = 0.0
+    friction_skew: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in JOINT_KINDS:
@@ -230,6 +248,7 @@ class Joint:
             )
         if max(self.stribeck, self.load_stribeck) > 0.0 and self.kind in (BALL, FREE):
             raise ModelError(f"joint.{self.name} is a {self.kind} joint with Stribeck friction; only hinges and slides have it, use friction instead.")
+        _not_skewed(self)
         if self.load_friction > 0.0 and self.kind == FREE:
             raise ModelError(f"joint.{self.name} is free and carries no load, so its load_friction would do nothing; set it to zero.")
 
@@ -399,7 +418,12 @@ class Spring:
 @dataclass(frozen=True)
 class Bushing:
     """A 6x6 spring-damper between two frames. With `d` the displacement (in frame 1) and the rotation vector of frame 2 against frame 1,
-    `(force, moment) = -K d - D d'`, both matrices row by row (36 numbers) in the order x y z rx ry rz."""
+    `(force, moment) = -K d - D d'`, both matrices row by row (36 numbers) in the order x y z rx ry rz. Each of the six may give in addition
+
+        -k_plus max(d, 0) - k_minus min(d, 0) - k3 d^3
+
+    where it is stiffer in one direction than in the other (tension and compression of a disc) or the more the further it goes (the soft tissue of a wobbling mass,
+    which is a body with a free joint on a bushing)."""
 
     KIND: ClassVar[str] = "bushing"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
@@ -409,6 +433,9 @@ class Bushing:
         "orientation2": Number(WXYZ, ""),
         "stiffness": Number(SIX_BY_SIX, "N/m, N/rad or N m/rad", FORCE, linear=True),
         "damping": Number(SIX_BY_SIX, "N s/m, N s/rad or N m s/rad", FORCE, linear=True),
+        "k_plus": Number(SIX, "N/m or N m/rad", FORCE, linear=True),
+        "k_minus": Number(SIX, "N/m or N m/rad", FORCE, linear=True),
+        "k3": Number(SIX, "N/m^3 or N m/rad^3", FORCE, linear=True),
     }
 
     name: str
@@ -420,6 +447,9 @@ class Bushing:
     orientation2: Quaternion4 = IDENTITY
     stiffness: tuple[float, ...] = (0.0,) * 36
     damping: tuple[float, ...] = (0.0,) * 36
+    k_plus: tuple[float, ...] = (0.0,) * 6
+    k_minus: tuple[float, ...] = (0.0,) * 6
+    k3: tuple[float, ...] = (0.0,) * 6
 
     def __post_init__(self) -> None:
         for name in ("stiffness", "damping"):
@@ -443,7 +473,8 @@ class Transmission:
         -stiffness y(z - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
 
     acts on every joint times its coefficient; `armature` is an inertia on z (a rotor that turns by z). `backlash` is the play of the spring, y the part of a deflection x
-    that is beyond it: x -+ backlash/2, and nothing between; its corners are rounded over a tenth of half the play (`mechanics/elements/law.py`).
+    that is beyond it: x -+ backlash/2, and nothing between; its corners are rounded over a tenth of half the play (`mechanics/elements/law.py`). `damping_skew` and
+    `friction_skew` as of a joint.
     """
 
     KIND: ClassVar[str] = "transmission"
@@ -455,6 +486,8 @@ class Transmission:
         "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE),
+        "damping_skew": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
+        "friction_skew": Number(SCALAR, "{f}", FORCE, linear=True),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
         "backlash": Number(SCALAR, "{s}", FORCE, signed=False),
     }
@@ -471,6 +504,8 @@ class Transmission:
     stribeck_rate: float = 0.1
     armature: float = 0.0
     backlash: float = 0.0
+    damping_skew: float = 0.0
+    friction_skew: float = 0.0
 
     def __post_init__(self) -> None:
         _coerce(self)
@@ -481,6 +516,7 @@ class Transmission:
         if not all(self.coefficients):
             raise ModelError(f"transmission.{self.name}.coefficients is {self.coefficients}; leave out joints that it does not turn with.")
         _not_negative(self, "friction", "friction_rate", "stribeck", "armature", "backlash")
+        _not_skewed(self)
         if self.stribeck_rate <= 0.0:
             raise ModelError(f"transmission.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero.")
 

@@ -342,7 +342,7 @@ class Program:
         rho = (b.s[c] - a.s[c]) / h
         zero, numbers = 0.0 * rho, values.load[:, joints]
         width, rate = (values.elements["law"][LAW.index(name)][c] for name in ("friction_rate", "stribeck_rate"))
-        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero), delta)
+        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero, zero, zero), delta)
         parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
         if len(k):
             (RL, Za), (RR, Zb) = ((jax.tree.map(lambda x: x[k], R), Z[:, k]) for R, Z in (self.ball_node(values, x) for x in (a, b)))
