@@ -114,7 +114,9 @@ def test_sentences() -> None:
     motion = cb.simulate(model, 0.5, 1e-3, drive={"joint.rail.position": (TABLE, shake(TABLE))})
     seen, table = observed(motion, [("joint.hinge.angle", 1e-3)], 1), cb.Signal(TABLE, shake(TABLE))
     force, applied = (cb.Observation(c, motion.time, np.zeros(len(motion.time)), 1.0) for c in ("joint.rail.force", "site.table.applied.x"))
+    rail = observed(motion, [("joint.rail.position", 1e-3)], 1)
     runs = {
+        "and a drive prescribes it": [cb.Recording("r", [*seen, *rail], (cb.Drive("joint.rail.position", table),))],
         "has an sd; leave the sd out": [cb.Recording("r", seen, (cb.Drive("joint.rail.position", table, sd=1e-3),))],
         "prescribe it in all runs": [cb.Recording("r", seen, (cb.Drive("joint.rail.position", table),)), cb.Recording("s", seen)],
         "something else drives it too": [cb.Recording("r", [*seen, force], (cb.Drive("joint.rail.position", table), cb.Drive("joint.rail.force", table)))],

@@ -73,6 +73,17 @@ def everything() -> cb.Model:
             cb.Loop("guide", "slide", "d", "c", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)),
             cb.Loop("plane", "point", "a", "f", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="y"),
             cb.Loop("line", "point", "d", "f", anchor1=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="xz"),
+            cb.Loop(
+                "wheel",
+                "rolling",
+                "f",
+                anchor1=(0.2, 0.1, 0),
+                anchor2=(0.1, 0, 0.3),
+                orientation1=(0.8, 0.3, 0.1, 0.2),
+                orientation2=(0.9, 0.2, 0.1, -0.1),
+                length=0.4,
+            ),
+            cb.Loop("skate", "knife", "d", anchor1=(0.2, 0.1, 0.1), orientation1=(0.8, 0.3, 0.1, 0.2)),
             cb.Loop("strut", "distance", "world", "d", anchor1=(0.1, 0.2, 0.3), length=0.7),
             cb.Loop("knee", "curve", joint1="h1", joint2="h3", curve=((-1.5, 0.2, 0.1), (-0.2, 0.5, -0.3), (0.4, 0.1, 0.6), (1.7, 0.9, 0.2))),
             cb.Loop("short", "curve", joint1="s", joint2="h2", curve=((-0.5, 0.2, 0.1), (0.7, 0.9, 0.2))),
@@ -184,6 +195,12 @@ def test_constraints_by_coordinates(case: Case) -> None:
     np.testing.assert_allclose(exact, central(case, 2, 0, "constraint", 2), atol=RELATIVE * np.abs(exact).max())
 
 
+def test_velocity_rows_by_the_node_before(case: Case) -> None:
+    exact = case.result.dense_before(2)
+    assert np.abs(exact).max() > 0.1
+    np.testing.assert_allclose(exact, central(case, 2, -1, "constraint", 2), atol=RELATIVE * np.abs(exact).max())
+
+
 def test_residual_by_multipliers(case: Case) -> None:
     """In `free` a coupling acts through the joint's axis, which is G' only where the joints hold."""
     acting = case.result.dense_acting(2)
@@ -230,10 +247,10 @@ def test_residual_by_applied_forces(case: Case) -> None:
 
 
 def paths(case: Case) -> list[str]:
-    """Every number of the model but frictions of joints that cannot have them, and widths of zero (friction is sharp there, and soft beside it); of a model with friction by load,
+    """Every number of the model but frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) and skews of friction that there is none of; of a model with friction by load,
     what has to do with friction."""
     refused = ("joint.bl.stribeck", "joint.ff.stribeck", "joint.bl.load_stribeck", "joint.ff.load_stribeck", "joint.ff.load_friction")
-    sharp = [p for p in everything().parameters if p.endswith(".friction_rate") and not everything()[p]]
+    sharp = [p for p in everything().parameters if p.endswith((".friction_rate", "_skew")) and not everything()[p]]
     return [p for p in everything().parameters if p not in (*refused, *sharp) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
 
 

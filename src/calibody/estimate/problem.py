@@ -223,7 +223,7 @@ class Problem(Observed[Run, States]):
                     Ct[first : first + len(by), k] = by
                 first += len(d.y)
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
-        if not run.kept or len(run.ringing):
+        if not run.kept or run.mixed:
             return Linearised(Linearisation(*parts), result)
         return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept), tuple(by_nodes), *run.kept_gradient(result)), result)
 

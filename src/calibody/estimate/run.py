@@ -261,6 +261,7 @@ class Nodes:
         """(prescribed, K): where drives have joints and sites at the nodes, by the cubic spline through their samples."""
         out, drives = np.zeros((len(self.structure.prescribed), self.K)), {d.channel: d for d in self.recording.drives}
         for row, channel in zip(out, self.structure.prescribed, strict=True):
+            channels.refuse_both(self.structure.model, channel.path, self.recording.channels, self.recording.name)
             drive = drives.get(channel.path)
             if drive is None:
                 raise CalibodyError(
@@ -312,6 +313,10 @@ class Run(Nodes):
     def free_states(self, freedom: int) -> int:
         """How many numbers a motion has that the equations leave open, of a mechanism with so many degrees of freedom: its start."""
         return 2 * freedom - len(self.starts)
+
+    def __post_init__(self) -> None:
+        if self.structure.rolling.any() and self.soft.any():
+            raise CalibodyError("A fit cannot have compliant joints or loops beside what rolls or glides yet; make them rigid, compliance = 0.")
 
     @cached_property
     def starts(self) -> tuple[Data, ...]:
@@ -390,6 +395,16 @@ class Run(Nodes):
         keep = part > 1e-9
         return sp.csr_matrix((part[keep], (np.broadcast_to(node - 1, draw.shape)[keep], draw[keep])), shape=(self.inner, self.draws))
 
+    @cached_property
+    def rolling(self) -> np.ndarray:
+        """The kept rows on velocities, (kept,): they have no equation at the first node."""
+        return self.structure.rolling[self.active]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether constraint rows are of more than their own node: compliant ones, and those on velocities."""
+        return bool(len(self.ringing) or self.rolling.any())
+
     @property
     def ringing(self) -> np.ndarray:
         """The kept compliant rows."""
@@ -412,7 +427,7 @@ class Run(Nodes):
         for drive in self.uncertain:
             when = np.clip((drive.signal.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
             blocks.append(Amounts(drive_block(drive.channel), when, 1, 1.0, times=drive.signal.times, unit=np.ones(1)))
-        constraints = np.tile(np.arange(K) + 0.3, self.kept)
+        constraints = np.concatenate([np.zeros(0), *(np.arange(K)[int(rolls) :] + 0.3 for rolls in self.rolling)])
         starts = np.array([1.15 if observe.is_rate(d.channel) else 0.05 for d in self.starts])  # a rate is that of the first three nodes
         return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints), Rows(START, starts)))
 
@@ -462,7 +477,8 @@ class Run(Nodes):
 
     def _combination(self, softness: np.ndarray) -> Sparse:
         """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes."""
-        return _combination(self.K, self.h, tuple(self.active.tolist()), tuple(self.soft.tolist()), tuple(softness[1].tolist()))
+        rolling = tuple(self.structure.rolling.tolist())
+        return _combination(self.K, self.h, tuple(self.active.tolist()), tuple(self.soft.tolist()), tuple(softness[1].tolist()), rolling)
 
     def _softened(self, eps: np.ndarray) -> tuple[Sparse, Sparse]:
         """Where compliance times multiplier, and compliance times ringing, enter the constraint rows."""
@@ -507,14 +523,19 @@ class Run(Nodes):
 
     def constrain(self, softness: np.ndarray, constraint: np.ndarray) -> np.ndarray:
         """Constraint rows from values (nc, K) of g or of its derivative."""
-        return self._combination(softness) @ constraint.T.ravel() if len(self.ringing) else constraint[self.active].ravel()
+        return self._combination(softness) @ constraint.T.ravel() if self.mixed else constraint[self.active].ravel()
 
     def gradient_matrix(self, result: Evaluation) -> Sparse:
         """(nc K, tangents): G of every node; row k nc + r."""
         assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
         s, k = self.structure, np.arange(self.K)
         rows, columns = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
-        return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, s.nv * self.K))
+        shape = s.nc * self.K, s.nv * self.K
+        G = sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
+        if result.before is None:
+            return G
+        after = rows[:, 1:].ravel(), (columns[:, 1:] - s.nv).ravel()
+        return G + sp.csr_matrix((result.before[:, 1:].ravel(), after), shape=shape)
 
     def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, by_nodes: Sequence[Entries], more: Iterable[Term]) -> Sparse:
         """Derivative of the equations with respect to all state unknowns; `by_nodes` as of `balance_by_nodes`; `more` are terms of rows that are not made here."""
@@ -550,10 +571,12 @@ class Run(Nodes):
         nv = self.structure.nv
         gradient, acting = self.kept_gradient(result)
         terms = [Term(BALANCE, MULTIPLIERS, acting.column, acting.row, -acting.values[:, 1:-1], (nv, self.kept))]
-        if not len(self.ringing):
+        if not self.mixed:
             return [*terms, Term(CONSTRAINTS, NODES, gradient.row * self.K, gradient.column, gradient.values, (1, nv))]
-        multiplied, ringing = self._softened(numbers.softness[0])
         by_nodes = self._combination(numbers.softness) @ self.gradient_matrix(result)
+        if not len(self.ringing):
+            return [*terms, term(CONSTRAINTS, NODES, by_nodes)]
+        multiplied, ringing = self._softened(numbers.softness[0])
         return [*terms, term(CONSTRAINTS, NODES, by_nodes), term(CONSTRAINTS, MULTIPLIERS, multiplied), term(CONSTRAINTS, RINGING, ringing)]
 
     def kept_gradient(self, result: Evaluation) -> tuple[Entries, Entries]:
@@ -616,12 +639,12 @@ def driven_by(recordings: Iterable[Recording]) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _combination(K: int, h: float, active: tuple[bool, ...], soft: tuple[bool, ...], tau: tuple[float, ...]) -> Sparse:
-    """See `Run._combination`; kept, because only unknown damping times change it."""
+def _combination(K: int, h: float, active: tuple[bool, ...], soft: tuple[bool, ...], tau: tuple[float, ...], rolling: tuple[bool, ...]) -> Sparse:
+    """See `Run._combination`; kept, because only unknown damping times change it. Rows on velocities have none at the first node."""
     nc, pieces = len(active), []
     for r in np.flatnonzero(active):
         at_nodes = sp.csr_matrix((np.ones(K), (np.arange(K), np.arange(K) * nc + r)), shape=(K, nc * K))
-        pieces.append(_implicit_mean(K, h, tau[r]) @ at_nodes if soft[r] else at_nodes)
+        pieces.append(_implicit_mean(K, h, tau[r]) @ at_nodes if soft[r] else at_nodes[1:] if rolling[r] else at_nodes)
     return sp.vstack(pieces, format="csr") if pieces else sp.csr_matrix((0, nc * K))
 
 

@@ -149,7 +149,7 @@ class Smoothing(AbstractProblem):
 
         run, s = self.run, self.run.structure
         result = evaluate(s, self.numbers, run.point(self.model, self.numbers, x))
-        kept = np.tile(run.active, run.K)
+        kept = np.tile(run.active & ~s.rolling, run.K)
         return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
     def move(self, x: States, d: np.ndarray) -> States:
@@ -237,8 +237,9 @@ def reached(tree: Structure, model: Model, numbers: Numbers, targets: Sequence[t
         for i, (target, k) in enumerate(targets):
             dofs, J[i, dofs], miss[i] = target.row(tree, model, numbers, c.frames, k)
         H = J.T @ J + np.eye(tree.nv) / TETHER**2
-        K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
-        d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
+        G, g = c.G[~tree.rolling], c.g[~tree.rolling]  # what rolls is left to the dynamics
+        K = np.block([[H, G.T], [G, np.zeros((len(G), len(G)))]])
+        d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -g]), rcond=1e-12)[0][: tree.nv]
         q = retract(tree, q[:, None], (d * min(1.0, 0.5 / max(float(np.abs(d).max()), 1e-300)))[:, None])[:, 0]
         if float(np.abs(d).max()) < 1e-4:
             break

@@ -14,7 +14,7 @@ import numpy as np
 
 from calibody.mechanics import kernels
 from calibody.mechanics.elements import ball, coordinate, law, load, spring
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting, VelocityConstraint
 from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
@@ -249,6 +249,9 @@ class Gradient:
         if plan.multipliers_apart:
             out.apart = np.zeros_like(out.gradient)
             self.targets.append(out.apart)
+        if plan.structure.rolling.any():
+            out.before = np.zeros_like(out.gradient)
+        self.before = out.before
 
     def add(self, row: int, link: int, *wrenches: np.ndarray) -> None:
         """Rows `row`, `row` + 1, ...: wrenches (rows, 3 or 6, K) on one link, of the gradient and of the multipliers."""
@@ -258,6 +261,14 @@ class Gradient:
                 values = np.einsum("rtk,tjk->rjk", wrench, self.T[: wrench.shape[1], dofs])
                 for r, value in enumerate(values):
                     target[self.index[row + r, dofs]] += value
+
+    def add_before(self, row: int, link: int, wrenches: np.ndarray) -> None:
+        """The derivative (rows, 6, K) of the rows of every node by the twist of a link at the node before; the first node has none."""
+        dofs, T = self.plan.structure.dofs_above[link], self.T
+        if len(dofs) and self.before is not None:
+            values = np.einsum("rtk,tjk->rjk", wrenches[:, :, 1:], T[:, dofs, :-1])
+            for r, value in enumerate(values):
+                self.before[self.index[row + r, dofs], 1:] += value
 
     def add_dof(self, row: int, dof: int, value: np.ndarray) -> None:
         for target in self.targets:
@@ -270,6 +281,8 @@ def constraints(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sum
     for group in plan.constraints:
         if isinstance(group.type, CoordinateConstraint):
             _between_coordinates(plan, group, numbers, f, out, gradient)
+        elif isinstance(group.type, VelocityConstraint):
+            _over_intervals(group, numbers, -point.h * point.multipliers[group.rows, 1:-1], f, sums, out, gradient)
         else:
             _between_links(group, numbers, -point.h * point.multipliers[group.rows, 1:-1], f, sums, out, gradient)
     if point.given is not None:
@@ -290,6 +303,28 @@ def _between_links(group: Group, numbers: Numbers, force: np.ndarray, f: Frames,
     if gradient is not None:
         for row, link, W, A in act.rows(group.row):
             gradient.add(row, link, W, A)
+
+
+def _over_intervals(group: Group, numbers: Numbers, force: np.ndarray, f: Frames, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
+    """Rows on velocities: that of the interval before a node stands at the node; the first node has none."""
+    kind, links, data = group.type, group.touches, numbers.elements[group.name][:, :, None]
+    count, (left, right) = kind.rows, (f.poses(links, nodes) for nodes in (LEFT, RIGHT))
+    out.constraint[group.rows, 1:] = np.stack(kind.slip(left, right, data)).swapaxes(0, 1).reshape(len(links) * count, -1)
+    act = Act.of(kind.measure, links, data, f.poses(links))
+    act.add(f, sums, force.reshape(len(links), count, -1).swapaxes(0, 1))
+    if gradient is None:
+        return
+    shape = (len(links), f.H.shape[3] - 1)
+    by_left, by_right = (
+        np.array([[np.broadcast_to(x, shape) for x in row] for row in by]) for by in kind.slip_by(left, right, data)
+    )  # (rows, 6, elements, K - 1)
+    acts = np.einsum("rtek->ertk", act.A[:, 0])
+    nothing = np.zeros((count, 6, 1))
+    for e, (link,) in enumerate(links.tolist()):
+        at, before = (np.concatenate([nothing, by[:, :, e]], axis=2) for by in (by_right, by_left))
+        at[:, : acts.shape[2], 0] = acts[e, :, :, 0]  # of one node alone: what keeps rates compatible
+        gradient.add(group.row + count * e, link, at, acts[e])
+        gradient.add_before(group.row + count * e, link, before)
 
 
 def _between_coordinates(plan: Plan, group: Group, numbers: Numbers, f: Frames, out: Evaluation, gradient: Gradient | None) -> None:

@@ -11,7 +11,7 @@
     site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
     site.NAME.applied                            the force that drives exert at the site, world axes: what moves it as prescribed, and given forces
     loop.NAME.force                              what holds a loop together, on body 1 (in world axes; of slide, cylindrical and masked points along the axes of frame 1; of a rod
-                                                 along it; coupling: force on joint 1)
+                                                 along it; of what rolls in the axes of its plane; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
     contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
@@ -30,7 +30,7 @@ Drives set `actuator.NAME` and `joint.NAME.force`; they move joints and sites as
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +38,7 @@ import numpy as np
 from calibody.errors import CalibodyError, meant, nearest
 from calibody.mechanics.elements import CONSTRAINTS, inplane
 from calibody.model import Model
-from calibody.model.elements import BALL, CYLINDRICAL, FREE, HINGE, SLIDE, WORLD
+from calibody.model.elements import BALL, CYLINDRICAL, FREE, HINGE, ROLLING, SLIDE, WORLD
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -105,6 +105,15 @@ def drivable(model: Model, path: str) -> Channel:
     if not (is_control(channel) or is_joint_force(channel) or prescribes(channel)):
         raise CalibodyError(f'"{path}" cannot be driven; {DRIVABLE}.')
     return channel
+
+
+def refuse_both(model: Model, path: str, observed: Collection[str], run: str) -> None:
+    """A sentence where a drive prescribes what is observed."""
+    channel = drivable(model, path)
+    if prescribes(channel) and (seen := [p for p in (path, *(f"{path}.{c}" for c in channel.components)) if p in observed]):
+        raise CalibodyError(
+            f'The run "{run}" observes "{seen[0]}", and a drive prescribes it: then it says nothing. What was measured is observed; leave out the drive, or the observation.'
+        )
 
 
 def driven(model: Model, path: str) -> Channel:
@@ -194,8 +203,8 @@ def _catalogue(model: Model) -> Catalogue:
             put("body", body.name, quantity, components, unit)
     for loop in model.loops:
         first = next(t for t in CONSTRAINTS if inplane.rows_of(loop) in t.holds)
-        held = {SLIDE: ("x", "y"), CYLINDRICAL: ("x", "y")}.get(loop.kind, tuple(loop.mask))
-        put("loop", loop.name, "force", XYZ if first.rows == 3 else held if first is inplane.TYPE and len(held) > 1 else SCALAR, first.unit_of(loop, model))
+        held = {SLIDE: ("x", "y"), CYLINDRICAL: ("x", "y"), ROLLING: ("z", "x", "y")}.get(loop.kind, tuple(loop.mask) if first is inplane.TYPE else SCALAR)
+        put("loop", loop.name, "force", XYZ if first.rows == 3 else held if len(held) > 1 else SCALAR, first.unit_of(loop, model))
     for transmission in model.transmissions:
         joint = model.first_joint(transmission)
         put("transmission", transmission.name, "position" if joint.kind == SLIDE else "angle", SCALAR, joint.units["s"])

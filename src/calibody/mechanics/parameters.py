@@ -208,7 +208,11 @@ class _Columns:
     def shift(self, place: Place) -> Shift | None:
         """How a number moves links, where that is all it does; links that nothing else moves have no blocks, so nothing may act on those."""
         s = self.structure
-        if s.coordinates != TREE or ((place.kind, place.field) == ("joint", "reference") and any(place.name in (x.joint1, x.joint2) for x in s.model.loops)):
+        if (
+            s.rolling.any()
+            or s.coordinates != TREE
+            or ((place.kind, place.field) == ("joint", "reference") and any(place.name in (x.joint1, x.joint2) for x in s.model.loops))
+        ):
             return None
         found = shift_of(s, self.numbers, self.model, place)
         still = found is not None and any(found.moves(s, link) and not self.plan.moving[link] for link in self._held)

@@ -123,8 +123,10 @@ class Plan:
     def multipliers_apart(self) -> bool:
         """Whether some multipliers act through something else than the gradient of their row."""
         measured = self.structure.coordinates != TREE and len(self.coordinate_dof) > 0
-        return len(self.loaded_joint) > 0 or any(
-            measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints
+        return (
+            len(self.loaded_joint) > 0
+            or bool(self.structure.rolling.any())
+            or any(measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints)
         )
 
     @cached_property

@@ -76,6 +76,8 @@ class Evaluation:
     """(entries, K) what the multipliers act through, where it is not G."""
     control: np.ndarray | None = None
     """(actuators, K - 1): d(force on the actuator's coordinate at either node of the interval)/du."""
+    before: np.ndarray | None = None
+    """(entries, K): like `gradient`, of rows on velocities by the node before; None without any."""
     direct: Any = None
     """Joint forces on their way into the rows of a tree; None afterwards."""
 
@@ -101,6 +103,10 @@ class Evaluation:
     def dense_acting(self, node: int) -> np.ndarray:
         """(nc, nv): what the multipliers act through."""
         return self._dense_rows(self.acting, node)
+
+    def dense_before(self, node: int) -> np.ndarray:
+        """(nc, nv): of rows on velocities by the node before; zero of all others."""
+        return np.zeros((self.constraint.shape[0], self.residual.shape[0])) if self.before is None else self._dense_rows(self.before, node)
 
     def _dense_rows(self, values: np.ndarray | None, node: int) -> np.ndarray:
         out = np.zeros((self.constraint.shape[0], self.residual.shape[0]))

@@ -29,7 +29,7 @@ from calibody.errors import ModelError, SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.channels import Channel
 from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, inplane, prescribed, push
-from calibody.mechanics.elements.base import CoordinateConstraint, Ends
+from calibody.mechanics.elements.base import CoordinateConstraint, Ends, VelocityConstraint
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
 from calibody.spatial import algebra as al
@@ -241,7 +241,7 @@ class Structure:
 
     def _touched(self, constraint: Any, connection: Connection) -> tuple[int, ...]:
         if not isinstance(constraint, CoordinateConstraint):
-            return connection.bodies
+            return connection.bodies if constraint.measure.links > 1 else connection.bodies[:1]
         names = {c.name: i for i, c in enumerate(self.scalar_coordinates)}
         return tuple(names[name] for name in constraint.joints(connection.source))
 
@@ -249,6 +249,11 @@ class Structure:
     def nc(self) -> int:
         """Number of constraint rows, type by type in the order of `CONSTRAINTS`, the rows of one element together."""
         return len(self.row_owners)
+
+    @cached_property
+    def rolling(self) -> np.ndarray:
+        """(nc,) whether a constraint row is one on velocities."""
+        return np.array([isinstance(t, VelocityConstraint) for t in CONSTRAINTS for _ in self.rows[t.name] for _ in range(t.rows)], dtype=bool)
 
     @cached_property
     def row_owners(self) -> tuple[str, ...]:

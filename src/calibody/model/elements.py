@@ -281,12 +281,22 @@ class Site:
         _not_zero(self, "orientation")
 
 
-POINT, WELD, COUPLING, DISTANCE, CURVE, UNIVERSAL, CYLINDRICAL = "point", "weld", "coupling", "distance", "curve", "universal", "cylindrical"
-LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, CURVE, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE)
+POINT, WELD, COUPLING, DISTANCE, CURVE, UNIVERSAL, CYLINDRICAL, ROLLING, KNIFE = (
+    "point",
+    "weld",
+    "coupling",
+    "distance",
+    "curve",
+    "universal",
+    "cylindrical",
+    "rolling",
+    "knife",
+)
+LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, CURVE, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE, ROLLING, KNIFE)
 BETWEEN_COORDINATES = (COUPLING, CURVE)
 """Loops that tie joint coordinates, not bodies."""
 PLACED = tuple(kind for kind in LOOP_KINDS if kind not in BETWEEN_COORDINATES)
-ORIENTED = (WELD, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE)
+ORIENTED = (WELD, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE, ROLLING, KNIFE)
 MASKS = ("xyz", "xy", "xz", "yz", "x", "y", "z")
 """Along which axes of its first frame a point is held."""
 
@@ -319,7 +329,10 @@ class Loop:
     - hinge: the points coincide, and so do the z axes of the two frames (five);
     - universal: the points coincide, and the z axis of the first frame is perpendicular to the x axis of the second: the two arms of the cross (four);
     - cylindrical: the second point is on the z axis of the first frame, and the z axes are parallel (four);
-    - slide: the same, and the frames do not turn against each other (five).
+    - slide: the same, and the frames do not turn against each other (five);
+    - rolling: a disc of radius `length` with its centre at `anchor1` and its axle along the z axis of the first frame rolls without slipping on the x-y plane of the
+      second, which is fixed to the world (one on places, two on velocities);
+    - knife: the point `anchor1` does not move along the y axis of the first frame, against the world (one on velocities): a skate, a wheel.
     """
 
     KIND: ClassVar[str] = "loop"
@@ -329,7 +342,7 @@ class Loop:
         "orientation1": Number(WXYZ, "", kinds=(POINT, *ORIENTED)),
         "orientation2": Number(WXYZ, "", kinds=ORIENTED),
         "polynomial": Number(("c0", "c1", "c2", "c3", "c4"), "", kinds=(COUPLING,)),
-        "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE,)),
+        "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE, ROLLING)),
         "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False),
         "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False),
     }
@@ -348,7 +361,7 @@ class Loop:
     compliance: float = 0.0
     relaxation: float = 0.0
     length: float = 0.0
-    """Of a rod [m]."""
+    """Of a rod, or the radius of a disc that rolls [m]."""
     curve: tuple[tuple[float, float, float], ...] = ()
     """Knots (x, y, slope) with x increasing: cubics between them, straight lines beyond."""
     mask: str = "xyz"
@@ -367,6 +380,10 @@ class Loop:
             raise ModelError(f"loop.{self.name}.mask is {self.mask!r}; give one of {', '.join(MASKS)}, and only to a loop of kind point.")
         _not_zero(self, "orientation1", "orientation2")
         _not_negative(self, "compliance", "relaxation")
+        if self.kind == ROLLING and self.length <= 0.0:
+            raise ModelError(f"loop.{self.name}.length is {self.length:g}; it is the radius of the disc that rolls, give a length above zero.")
+        if self.kind in (ROLLING, KNIFE) and (self.body2 != WORLD or self.compliance):
+            raise ModelError(f"loop.{self.name} is of kind {self.kind}, which is rigid and against the world; leave body2 and compliance out.")
         if self.kind == DISTANCE and self.length <= 0.0:
             raise ModelError(f"loop.{self.name}.length is {self.length:g}; a rod has a length above zero (two points that coincide are a loop of kind point).")
         if self.kind in BETWEEN_COORDINATES and not self.joint1:
@@ -653,5 +670,5 @@ def unchecked(element: Any, **changes: Any) -> Any:
 
 __all__ = [
     "along", "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
-    "BALL", "COUPLING", "CURVE", "CYLINDRICAL", "DISTANCE", "FREE", "HINGE", "MASKS", "POINT", "SLIDE", "UNIVERSAL", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
+    "BALL", "COUPLING", "CURVE", "CYLINDRICAL", "DISTANCE", "FREE", "HINGE", "MASKS", "KNIFE", "POINT", "ROLLING", "SLIDE", "UNIVERSAL", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip

@@ -79,6 +79,9 @@ class Spook(AbstractStepper):
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_driven(structure, "spook")
+        if structure.rolling.any():
+            owner = structure.row_owners[int(np.argmax(structure.rolling))]
+            raise SimulationError(f'{owner} rolls or glides, which stepper="spook" does not know; use stepper="variational".')
         rows = _rows(structure, numbers)
         values = self.values(rows, numbers, structure.model)
         n = applied.shape[1]

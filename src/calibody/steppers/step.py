@@ -39,7 +39,7 @@ import numpy as np
 from calibody.mechanics.assembly import Frames, combined
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law, load
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting, VelocityConstraint
 from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.host import Configuration
 from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
@@ -248,6 +248,21 @@ class Program:
         gradient = jnp.concatenate(G)
         return jnp.concatenate(g), gradient, jnp.concatenate(C) if self.plan.multipliers_apart else gradient
 
+    def slips(self, values: Values, a: Node, b: Node) -> tuple[Any, Any]:
+        """Rows on velocities over the interval a .. b among all rows, (nc,), and their derivative by the coordinates of b, (nc, nv); zero elsewhere."""
+        s = self.structure
+        phi, by = jnp.zeros(s.nc), jnp.zeros((s.nc, s.nv))
+        for group in (g for g in self.plan.constraints if isinstance(g.type, VelocityConstraint)):
+            data, left, right = values.elements[group.name], *([al.unpack_pose(x.H[:, :, group.touches[:, 0]])] for x in (a, b))
+            E = np.eye(s.nc)[group.rows]
+            W = jnp.array(
+                [[jnp.broadcast_to(x, (len(group.touches),)) for x in row] for row in group.type.slip_by(left, right, data)[1]]
+            )  # (rows, 6, elements)
+            found = jnp.einsum("rte,tj->erj", W, b.T) * self._above(group.touches[:, 0])[:, None]
+            phi = phi + jnp.stack(group.type.slip(left, right, data)).T.reshape(-1) @ E
+            by = by + E.T @ found.reshape(-1, s.nv)
+        return phi, by
+
     # -- forces ------------------------------------------------------------------------------------------------------------------
 
     def left_right(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
@@ -388,6 +403,12 @@ class Program:
             left, upper = left + friction, upper + jnp.concatenate([by_next, by_impulse], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(soft)], axis=1)
         rows = values.active * (weight * node.g + known - values.given)
+        if self.structure.rolling.any():
+            phi, by_next = self.slips(values, state.node, node)
+            rows = rows + values.active * phi
+            lower = jnp.concatenate(
+                [jnp.where(self.structure.rolling[:, None], values.active[:, None] * by_next, lower[:, : self.structure.nv]), jnp.diag(soft)], axis=1
+            )
         return jnp.concatenate([state.p - left + C.T @ impulse, -rows - soft * impulse]), jnp.concatenate([upper, lower])
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:

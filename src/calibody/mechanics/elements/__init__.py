@@ -4,10 +4,10 @@ A file describes its type by one value (`base.py` has the protocol) and is liste
 dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
 
-from calibody.mechanics.elements import bushing, coupling, curve, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, spring
-from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push
+from calibody.mechanics.elements import bushing, coupling, curve, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, rolling, spring
+from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push, VelocityConstraint
 
-CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
+CONSTRAINTS: tuple[Constraint | CoordinateConstraint | VelocityConstraint, ...] = (
     point.TYPE,
     inplane.TYPE,
     perpendicular.TYPE,
@@ -17,6 +17,9 @@ CONSTRAINTS: tuple[Constraint | CoordinateConstraint, ...] = (
     curve.TYPE,
     prescribed.OF_JOINT,
     prescribed.OF_SITE,
+    rolling.HEIGHT,
+    rolling.ROLLS,
+    rolling.KNIFE_EDGE,
 )
 FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)
 PUSHES: tuple[Push, ...] = tuple(push.TYPES.values())

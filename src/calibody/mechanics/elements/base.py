@@ -104,6 +104,29 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class VelocityConstraint:
+    """Rows phi = 0 on what the links do over an interval; the multipliers of node k act as forces on the rows of the measure there."""
+
+    name: str
+    measure: Measure
+    """What the multipliers act through; its value does not count."""
+    holds: Mapping[str, tuple[Any, ...]]
+    numbers: Callable[[Ends, Any], Sequence[float]]
+    slip: Callable[[Poses, Poses, Any], tuple]
+    """phi of the poses at both ends: a displacement."""
+    slip_by: Callable[[Poses, Poses, Any], tuple[tuple, tuple]]
+    """Its derivatives by the twists of the link at the left and at the right end, six numbers for every row."""
+    unit: str
+
+    @property
+    def rows(self) -> int:
+        return self.measure.rows
+
+    def unit_of(self, source: Any, model: Model) -> str:
+        return self.unit
+
+
+@dataclass(frozen=True)
 class CoordinateConstraint:
     """One row z(s) = 0 between joint coordinates; forces on it act as forces on the coordinates."""
 

@@ -62,7 +62,8 @@ def impulse(dL: tuple, dR: tuple, data: Any, h: Any) -> tuple[tuple, tuple, tupl
     mean, rate = al.scale(0.5, al.add(dL, dR)), al.scale(1.0 / h, al.sub(dR, dL))
     bent, slopes, _ = curved(mean, data)
     value = al.scale(0.5 * h, al.add(al.add(al.matvec(K, mean), bent), al.matvec(D, rate)))
-    S = tuple(tuple(k + (slope if i == j else 0.0) for j, k in enumerate(row)) for i, (row, slope) in enumerate(zip(K, slopes, strict=True)))
+    zero = 0.0 * mean[0]
+    S = tuple(tuple(k + (slope if i == j else zero) for j, k in enumerate(row)) for i, (row, slope) in enumerate(zip(K, slopes, strict=True)))
     by_L = tuple(tuple(0.25 * h * k - 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(S, D, strict=True))
     by_R = tuple(tuple(0.25 * h * k + 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(S, D, strict=True))
     return value, by_L, by_R
