@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from calibody.console import Progress as Progress
     from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
+    from calibody.estimate.design import Design as Design, design as design
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
@@ -94,6 +96,10 @@ _LATER = {
     "fit": "calibody.estimate.fit",
     "compare_models": "calibody.estimate.comparison",
     "ModelComparison": "calibody.estimate.comparison",
+    "design": "calibody.estimate.design",
+    "Design": "calibody.estimate.design",
+    "forecast": "calibody.estimate.forecast",
+    "Forecast": "calibody.estimate.forecast",
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
