@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from calibody.estimate.design import Design as Design, design as design
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+<<<<<<< HEAD
     from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
+=======
+    from calibody.estimate.poses import Poses as Poses
+>>>>>>> main
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
@@ -103,6 +107,7 @@ _LATER = {
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
+    "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
     "cross_validate": "calibody.estimate.crossvalidate",
     "CrossValidation": "calibody.estimate.crossvalidate",
