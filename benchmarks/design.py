@@ -34,10 +34,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def ratios(result: cb.Result, forecast: cb.Forecast) -> np.ndarray:
-    """Foreseen over found, of all parameters that have an error bar in both, and of combinations that both print alike."""
+    """Foreseen over found, of all parameters that have an error bar in both, and of the combinations that the fit determines."""
     bars = [(forecast.parameters[p].sd, e.sd) for p, e in result.parameters.items()]
-    known = {d.expression.split(" ")[0]: d.sd for d in forecast.determined}
-    bars += [(known.get(d.expression.split(" ")[0]), d.sd) for d in result.determined]
+    bars += [(forecast.sd(dict(d.terms)), d.sd) for d in result.determined if d.terms]
     return np.array([a / b for a, b in bars if a is not None and b is not None])
 
 
@@ -116,6 +115,7 @@ def gain(
     limits: Mapping[str, Any],
     excite: list[str],
     rate: float,
+    **how: Any,
 ) -> None:
     following = excite[0].endswith((".angle", ".position"))
     moved = bare(model, []) if following else model
@@ -128,7 +128,7 @@ def gain(
     best = min(BANDS, key=lambda band: tried[band][0].worst)
     for band in dict.fromkeys((best, 5.0)):
         began = time.process_time()
-        found = cb.design(model, unknowns, channels, sd, duration, limits, excite=excite, rms=tried[band][1], rate=rate)
+        found = cb.design(model, unknowns, channels, sd, duration, limits, excite=excite, rms=tried[band][1], rate=rate, **how)
         fine = played_again(found, model, duration, rate)
         worst = max(float(limit.beyond(fine).max()) for limit in kept)
         parameter = tried[band][0].worst_parameter[1] / found.forecast.worst_parameter[1]
@@ -216,7 +216,7 @@ def arm() -> None:
     numbers = zip(joints, (2.0, 1.5, 2.0, 1.5, 2.0, 1.5, 2.0), (1.4, 1.4, 1.7, 1.2, 2.2, 2.3, 2.3), (300, 300, 200, 200, 100, 100, 60), strict=True)
     limits = {f"joint.{j}.{word}": x for j, *three in numbers for word, x in zip(("angle", "rate", "force"), three, strict=True)}
     angles = [f"joint.{j}.angle" for j in joints]
-    gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0)
+    gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0, functions=6, improved=1)
 
 
 PARTS = {"foreseen": foreseen, "played": played, "followed": followed, "arm": arm}

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from calibody.estimate.design import Design as Design, design as design
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
-<<<<<<< HEAD
     from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
-=======
+    from calibody.estimate.population import Population as Population, population as population
     from calibody.estimate.poses import Poses as Poses
->>>>>>> main
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
@@ -104,6 +102,8 @@ _LATER = {
     "Design": "calibody.estimate.design",
     "forecast": "calibody.estimate.forecast",
     "Forecast": "calibody.estimate.forecast",
+    "population": "calibody.estimate.population",
+    "Population": "calibody.estimate.population",
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",

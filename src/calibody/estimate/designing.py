@@ -41,7 +41,7 @@ class Designing:
     """Where a motion that is played begins, as in `simulate`."""
     sensors: Mapping[str, float] = field(default_factory=dict)
     """Channels that are not measured yet, with the sd that they would have: each is tried beside those that are."""
-    starts: int = 24
+    starts: int = 40
     """Random excitations, of which the best are improved."""
     improved: int = 4
     """How many of them. What is best is found among several: there are many excitations that no small change makes better."""

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError, told
+from calibody.errors import CalibodyError, nearest, told
 from calibody.estimate import noise, observe
+from calibody.estimate.dry import FRICTION_STAGES, rms_rates, turning
 from calibody.estimate.excitation import Excitation, Followed, Played, Way, bare, excitable
-from calibody.estimate.identifiability import WEAK, Determined
+from calibody.estimate.identifiability import WEAK, Determined, analyse
 from calibody.estimate.layout import MULTIPLIERS, NODES, States
-from calibody.estimate.meshes import FRICTION_STAGES, Meshes
+from calibody.estimate.meshes import Meshes
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta, reported
 from calibody.estimate.run import Noise
@@ -77,6 +78,17 @@ class Forecast:
     volume: float
     """The mean logarithm of those along the axes of their ellipsoid."""
     motion: Motion = field(repr=False)
+    numbers: tuple[str, ...] = field(repr=False)
+    covariance: np.ndarray = field(repr=False)
+    """Of `numbers`, those that the equations are linear in, over what is determined."""
+
+    def sd(self, terms: Mapping[str, float]) -> float:
+        """The standard deviation of a sum of numbers with coefficients, as `determined` has them; what of it is not determined counts for nothing."""
+        for name in terms:
+            if name not in self.numbers:
+                raise CalibodyError(f'"{name}" is none of the numbers{nearest(name, self.numbers) or "; they are " + ", ".join(self.numbers) + "."}')
+        g = np.array([terms.get(name, 0.0) for name in self.numbers])
+        return float(np.sqrt(max(g @ self.covariance @ g, 0.0)))
 
     @property
     def worst_parameter(self) -> tuple[str, float]:
@@ -184,8 +196,8 @@ class Planned:
             run = replace(run, active=motion.active > 0.0, typical=np.maximum(np.sqrt(np.mean(motion.multipliers**2, axis=1)), 1e-9))
             problem = replace(problem, runs=(run,))
         x = [run.still(motion.q[:, 0]).changed(**{NODES: motion.q[:, : run.K], MULTIPLIERS: motion.multipliers[:, : run.K]})]
-        problem = problem.sharpened(FRICTION_STAGES[-1] * worker.rms_rates(problem, x, self.theta))
-        return worker.turning(problem, x, self.theta), x
+        problem = problem.sharpened(FRICTION_STAGES[-1] * rms_rates(problem, x, self.theta))
+        return turning(problem, x, self.theta), x
 
     def information(self, motion: Motion, excitation: Excitation, thinned: float = 1.0) -> np.ndarray:
         """Of theta: what the recording would say and what is known already (priors included)."""
@@ -208,7 +220,8 @@ class Planned:
         return V[:, mu > WEAK * mu.max()]
 
     def forecast(self, information: np.ndarray, motion: Motion, directions: np.ndarray | None = None) -> Forecast:
-        found = in_numbers(information, self.unknowns, self.theta, np.zeros(len(self.theta), dtype=bool), 1.0)
+        mine = np.zeros(len(self.theta), dtype=bool)
+        found = in_numbers(information, self.unknowns, self.theta, mine, 1.0)
         shown = reported(self.unknowns, self.theta)
         sd = np.where(found.resolved, np.sqrt(np.maximum(np.diag(found.covariance), 0.0)), np.nan)
         units = [e.unit for e in self.unknowns]
@@ -217,7 +230,19 @@ class Planned:
             for name, value, one, unit, scale in zip(shown.names, shown.values, sd, units, shown.scale, strict=True)
         }
         mu = spectrum(self.scaled(information), self.resolved([information]) if directions is None else directions)
-        return Forecast(table, found.determined, found.sentences, information, float(1.0 / np.sqrt(mu.min())), float(-0.5 * np.log(mu).mean()), motion)
+        base = reported(self.unknowns, self.theta, linear=True)
+        linear = analyse(self.scaled(information), base.names, base.values / base.scale, np.ones(len(mine)), mine, 1.0)
+        return Forecast(
+            table,
+            found.determined,
+            found.sentences,
+            information,
+            float(1.0 / np.sqrt(mu.min())),
+            float(-0.5 * np.log(mu).mean()),
+            motion,
+            base.names,
+            linear.covariance * np.outer(base.scale, base.scale),
+        )
 
 
 def spectrum(scaled: np.ndarray, directions: np.ndarray) -> np.ndarray:
