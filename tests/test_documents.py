@@ -203,6 +203,7 @@ GIVEN = (
     "Result",
     "Prediction",
     "Forecast",
+    "Population",
     "Design",
     "Validation",
     "CrossValidation",
