@@ -21,7 +21,7 @@ from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of
 from calibody.estimate.rests import sentences
-from calibody.estimate.result import APART, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
+from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
 from calibody.estimate.suspects import Tests, rests_on, suspects
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure
@@ -41,7 +41,8 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     determined = _with_mesh_error(worker, found.analysis.determined, [level.solution.theta for level in levels], second_order(values))
     found = replace(found, analysis=replace(found.analysis, determined=determined))
     again = partial(_again, worker.structure, noise.known(problem.runs[0].noise), mesh.h, worker.hold, worker.coarsest)
-    comparison = compared(problem, solution, found) if levels[-1].likely is not None and worker.hypers and solution.converged else None
+    tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
+    comparison = compared(problem, solution, found, tried) if levels[-1].likely is not None and worker.hypers and solution.converged else None
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
     worker.notes += [
@@ -183,13 +184,11 @@ def _common(found: Sequence[ForcesTogether]) -> list[str]:
 
 def _apart(comparison: Comparison | None) -> list[str]:
     """Where a fit without unmodelled forces says something else, or nothing."""
-    if comparison is None:
+    if comparison is None or comparison.agrees:
         return []
     if comparison.status != "converged":
         return ["A fit without unmodelled forces, begun at these estimates, did not converge: whether they depend on those forces could not be seen."]
     name, apart = comparison.largest
-    if abs(apart) <= APART:
-        return []
     value, sd = comparison.values[name], comparison.sds[name]
     return [
         f"{FORCES_DECIDE}: without those {name} would be {value:.4g} +- {sd:.2g}, which is {abs(apart):.1f} standard deviations of the difference {'above' if apart > 0 else 'below'}. "

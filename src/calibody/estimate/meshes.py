@@ -66,6 +66,8 @@ class Meshes:
         self.friction = sorted(rubbing(structure.model, unknowns) - soft(structure.model, unknowns))
         """Joints, and transmissions by their path, whose dry friction is sharp."""
         self.coarsest, self.blunt, self.hold = coarsest, False, hold
+        self.tried: Level | None = None
+        """The solution of an earlier attempt without unmodelled forces."""
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
 

@@ -194,7 +194,7 @@ class ForceTest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a fit without unmodelled forces says beside one with them, begun where that ended."""
+    """What a fit without unmodelled forces says beside one with them."""
 
     status: str
     """ "converged", or why there is nothing to compare with."""
@@ -207,6 +207,11 @@ class Comparison:
     def largest(self) -> tuple[str, float]:
         """The parameter about which they differ most; no name where nothing can be compared."""
         return max(self.apart.items(), key=lambda item: abs(item[1]), default=("", 0.0))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both say the same; not, where there is nothing to compare with."""
+        return self.status == "converged" and abs(self.largest[1]) <= APART
 
 
 @dataclass(frozen=True)
