@@ -42,7 +42,7 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     again = partial(_again, worker.structure, noise.known(problem.runs[0].noise), mesh.h, worker.hold, worker.coarsest)
     comparison = compared(problem, solution, found) if levels[-1].likely is not None and worker.hypers and solution.converged else None
     worker.notes += [
-        *_stated(worker, levels[-1]),
+        *stated(worker, levels[-1]),
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
@@ -102,7 +102,7 @@ def _too_coarse(level: Level, moved: np.ndarray) -> list[str]:
     ]
 
 
-def _stated(worker: Meshes, level: Level) -> list[str]:
+def stated(worker: Meshes, level: Level) -> list[str]:
     """Channels whose noise is not as stated: larger than the least that it was taken to be, or smaller."""
     out, asked = [], {} if level.bars is None else level.bars.asked
     for hyper in worker.hypers:
