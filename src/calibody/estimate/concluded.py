@@ -46,7 +46,7 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
     worker.notes += [
-        *_stated(worker, levels[-1]),
+        *stated(worker, levels[-1]),
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
@@ -108,7 +108,7 @@ def _too_coarse(level: Level, moved: np.ndarray) -> list[str]:
     ]
 
 
-def _stated(worker: Meshes, level: Level) -> list[str]:
+def stated(worker: Meshes, level: Level) -> list[str]:
     """Channels whose noise is not as stated: larger than the least that it was taken to be, or smaller."""
     out, asked = [], {} if level.bars is None else level.bars.asked
     for hyper in worker.hypers:

@@ -114,6 +114,11 @@ class Nodes:
         return len(self.times)
 
     @property
+    def clocked(self) -> bool:
+        """Whether the nodes follow one another in time."""
+        return True
+
+    @property
     def samples(self) -> int:
         return sum(len(d.y) for d in self.data)
 
@@ -266,6 +271,10 @@ class Run(Nodes):
     @property
     def inner(self) -> int:
         return self.K - 2
+
+    def free_states(self, freedom: int) -> int:
+        """How many numbers a motion has that the equations leave open, of a mechanism with so many degrees of freedom: its start."""
+        return 2 * freedom - len(self.starts)
 
     @cached_property
     def starts(self) -> tuple[Data, ...]:
