@@ -196,6 +196,7 @@ def test_the_api_page_gives_signatures_as_they_are(name: str) -> None:
 
 
 GIVEN = (
+    "Anthropometry",
     "Parameter",
     "Motion",
     "Event",
