@@ -33,11 +33,13 @@ def design(
     """
     from calibody.experiment import load
     from calibody.experiment.design import design_into, document
+    from calibody.report.design import write
 
     experiment = load(file)
     folder = out if out is not None else file.with_name(f"{file.stem}-design")
     begun = fit if fit is not None else file.with_name(f"{file.stem}-fit")
     found = design_into(experiment, folder, fit=begun, report=None if as_json or quiet else lambda s: tell(f"design: {s}"))
+    write(found, folder)
     if as_json:
         typer.echo(json.dumps(document(found), indent=2))
     elif not quiet:

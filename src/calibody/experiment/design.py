@@ -2,7 +2,7 @@
 
 design.csv     what a robot plays: t, drives or places (of joints that follow a way rates and forces besides), by the names of channels
 design.json    error bars before and after, limits and what is reached, sensors
-design.html    the same for people
+design.html    the same for people (`report/design.py`)
 """
 
 from __future__ import annotations
@@ -79,15 +79,12 @@ def _channels(experiment: Experiment) -> dict[str, float]:
 
 
 def write(found: Design, folder: Path) -> None:
-    """All three files."""
+    """The files for machines."""
     import polars as pl
-
-    from calibody.report.design import page
 
     folder.mkdir(parents=True, exist_ok=True)
     atomic.write_text(folder / PLAYED, str(pl.DataFrame(found.table()).write_csv()))
     atomic.write_json(folder / DOCUMENT, document(found))
-    atomic.write_text(folder / "design.html", page(found))
 
 
 def document(found: Design) -> dict[str, Any]:

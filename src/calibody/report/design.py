@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibody import __version__
+from calibody.experiment import atomic
 from calibody.mechanics import channels
 from calibody.report.numbers import percent, plain
 from calibody.report.page import environment, text_of
@@ -28,6 +30,11 @@ class Curve:
     channel: str
     unit: str
     svg: str
+
+
+def write(found: Design, folder: Path) -> Path:
+    """`design.html` beside the files of a design; gives its path."""
+    return atomic.write_text(folder / "design.html", page(found))
 
 
 def page(found: Design) -> str:
