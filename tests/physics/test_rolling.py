@@ -52,7 +52,7 @@ def exact(R: np.ndarray, w: np.ndarray, place: np.ndarray, time: float) -> np.nd
         turned = [_upward(axle + s * step * np.cross(w, axle)) for s in (1.0, -1.0)]
         du = (turned[0] - turned[1]) / (2.0 * step)
         inertia = R @ np.diag([ACROSS, ACROSS, ALONG]) @ R.T
-        free = np.cross(w, RADIUS * du) + [0.0, 0.0, GRAVITY]
+        free = np.cross(w, RADIUS * du) + np.array([0.0, 0.0, GRAVITY])
         right = -np.cross(w, inertia @ w) - np.cross(RADIUS * u, MASS * free)
         dw = np.linalg.solve(inertia + MASS * RADIUS**2 * (np.eye(3) - np.outer(u, u)), right)
         return np.concatenate([np.cross(w, R, axisb=0, axisc=0).ravel(), dw, np.cross(w, RADIUS * u)])
