@@ -167,7 +167,25 @@ def compatible(
 
 def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> np.ndarray:
     """Which constraint rows to keep in one pose: all rows of joints and all compliant ones, and of the loops a largest independent set."""
-    return _independent(structure, G, softness, dependent)[0]
+    return _independent(structure, G, softness, dependent)
+
+
+# Another choice of rows is taken where it is this many times clearer than the present one: after it the present one is the clearest, so that the choice does not go back and forth.
+CLEARER = 3.0
+
+
+def clearer_rows(structure: Structure, G: np.ndarray, softness: np.ndarray, active: np.ndarray) -> np.ndarray | None:
+    """As many rows that are independent of each other far more clearly than those that are kept; None if there are none."""
+    best = independent_rows(structure, G, softness)
+    if best.sum() != active.sum() or np.array_equal(best, active):
+        return None
+    rigid = softness[0] == 0.0
+    return best if _clear(G[best & rigid]) > CLEARER * _clear(G[active & rigid]) else None
+
+
+def _clear(G: np.ndarray) -> float:
+    """How clearly rows are independent: the smallest singular value."""
+    return float(np.linalg.svd(G, compute_uv=False)[-1]) if len(G) else np.inf
 
 
 def refuse_overdetermined(structure: Structure, G: np.ndarray) -> None:
@@ -192,30 +210,32 @@ LOOKS = 9
 
 def independent_along(structure: Structure, numbers: Numbers, q: np.ndarray, resting: np.ndarray) -> np.ndarray:
     """The same for a whole motion (nq, K) that need not close the loops yet: as in the pose, on the way from it to where they are closed, in which most rows
-    are independent, and of several such in that where they are so most clearly. A pose in which a mechanism is stretched out has fewer than all others."""
-    held = np.zeros(structure.nv, dtype=bool)
-    keep, clear = _independent(structure, configuration(structure, numbers, resting).G, numbers.softness)
-    if keep.all():
-        return keep
+    are independent (a pose in which a mechanism is stretched out has fewer than all others), and of several such choices the one that is clearest where it is least clear."""
+    held, rigid = np.zeros(structure.nv, dtype=bool), numbers.softness[0] == 0.0
+    G = configuration(structure, numbers, resting).G
+    choices, gradients = [independent_rows(structure, G, numbers.softness)], [G]
+    if choices[0].all():
+        return choices[0]
     for k in np.unique(np.linspace(0, q.shape[1] - 1, LOOKS).round().astype(int)):
         try:
             closest = closed(structure, numbers, q[:, k], held, "euclidean", 1.0)
         except SimulationError:
             continue
-        rows, clearly = _independent(structure, configuration(structure, numbers, closest).G, numbers.softness)
-        if (rows.sum(), clearly) > (keep.sum(), clear):
-            keep, clear = rows, clearly
-    return keep
+        gradients.append(configuration(structure, numbers, closest).G)
+        choices.append(independent_rows(structure, gradients[-1], numbers.softness))
+    most = max(int(rows.sum()) for rows in choices)
+    passed = [G for G, rows in zip(gradients, choices, strict=True) if rows.sum() == most]
+    return max((rows for rows in choices if rows.sum() == most), key=lambda rows: min(_clear(G[rows & rigid]) for G in passed))
 
 
-def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> tuple[np.ndarray, float]:
-    """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept, and the last pivot relative to the largest entry."""
+def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> np.ndarray:
+    """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept."""
     keep = np.ones(structure.nc, dtype=bool)
     if not structure.nc:
-        return keep, 1.0
+        return keep
     loops = np.array([owner.startswith("loop.") for owner in structure.row_owners]) & (softness[0] == 0.0)
     if not loops.any():
-        return keep, 1.0
+        return keep
     import scipy.linalg  # here, because importing it takes as long as everything else of a small evaluation
 
     rows = G[loops]
@@ -228,4 +248,4 @@ def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, depe
     scale = max(float(np.abs(G[loops]).max()), 1e-300)
     rank = int((diagonal > dependent * scale).sum())
     keep[np.flatnonzero(loops)[pivot[rank:]]] = False
-    return keep, float(diagonal[rank - 1] / scale) if rank else 1.0
+    return keep

@@ -56,6 +56,8 @@ class Motion:
     notes: tuple[str, ...] = ()
     start: float = 0.0
     """Time of the first node [s]."""
+    choices: tuple[tuple[int, np.ndarray], ...] = field(default=(), repr=False)
+    """Where the constraint rows that were kept changed: the first step with each choice, and the choice."""
     given: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     """(prescribed, n + 2) where drives have joints and sites."""
     touched: ContactLog | None = field(default=None, repr=False)
@@ -73,6 +75,10 @@ class Motion:
     @property
     def coordinates(self) -> str:
         return self.structure.coordinates
+
+    def active_at(self, step: int) -> np.ndarray:
+        """(nc,) 1 for the rows that were kept in the step from a node, else 0."""
+        return next((rows.astype(float) for first, rows in reversed(self.choices) if first <= step), self.active)
 
     @cached_property
     def channels(self) -> tuple[str, ...]:

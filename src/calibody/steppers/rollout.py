@@ -82,6 +82,7 @@ def simulate(
         joint_rate=joint_rate,
         active=trajectory.active.astype(float),
         iterations=trajectory.iterations,
+        choices=trajectory.choices,
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
         touched=trajectory.contacts,
         given=np.column_stack([given[0], applied[_prescribed(structure), : computed - 1]]),
