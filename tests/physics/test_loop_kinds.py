@@ -8,7 +8,7 @@ from physics.convergence import order
 
 import calibody as cb
 
-COORDINATES = pytest.mark.parametrize("coordinates", ["tree", "free"])
+COORDINATES = pytest.mark.parametrize("coordinates", ["tree", pytest.param("free", marks=pytest.mark.slow)])
 AXIS = (0.3, 1.0, 0.4)
 INERTIA = (0.03, 0.04, 0.02, 0.001, -0.002, 0.003)
 

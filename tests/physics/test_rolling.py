@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import calibody as cb
 from calibody.estimate.recipe import prepared
 
-COORDINATES = pytest.mark.parametrize("coordinates", ["tree", "free"])
+COORDINATES = pytest.mark.parametrize("coordinates", ["tree", pytest.param("free", marks=pytest.mark.slow)])
 RADIUS, MASS, GRAVITY = 0.3, 1.2, 9.81
 ACROSS, ALONG = 0.25 * MASS * RADIUS**2, 0.5 * MASS * RADIUS**2
 

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import calibody as cb
 
-COORDINATES = pytest.mark.parametrize("coordinates", ["tree", "free"])
+COORDINATES = pytest.mark.parametrize("coordinates", ["tree", pytest.param("free", marks=pytest.mark.slow)])
 LENGTHWAYS = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
