@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from physics.convergence import extrapolated, order
+from physics.frames import rotation
 from scipy.integrate import solve_ivp
 
 import calibody as cb
@@ -107,19 +108,8 @@ def test_a_force_at_a_site_moves_the_centre_of_mass_and_turns_about_it(coordinat
 
 def _spin(motion: cb.Motion) -> np.ndarray:
     """(nodes, 3) angular momentum about the centre of mass, world axes, from the rates of the free joint."""
-    R = np.array([_matrix(q) for q in motion["body.block.orientation"]])
+    R = np.array([rotation(q) for q in motion["body.block.orientation"]])
     return np.einsum("kij,j,kj->ki", R, (0.02, 0.02, 0.03), motion["joint.float.rate"][:, 3:])
-
-
-def _matrix(q: np.ndarray) -> np.ndarray:
-    w, x, y, z = q
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 @COORDINATES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from physics.convergence import order
+from physics.frames import rotation
 
 import calibody as cb
 
@@ -22,7 +23,7 @@ def both(kind: str) -> tuple[cb.Model, cb.Model, dict[str, object], dict[str, fl
     """A body held by a loop, and by joints of the tree; and a start of each."""
     body = cb.Body("b", mass=1.2, com=(0.1, 0.05, -0.2), inertia=INERTIA)
     frame = cb.along(AXIS)
-    R = np.array(_matrix(frame))
+    R = rotation(frame)
     site = [cb.Site("tip", "b", (0.2, 0.3, 0.1))]
     point = (0.1, -0.05, 0.2)
     loop = cb.Loop("held", kind, "world", "b", anchor1=point, anchor2=point, orientation1=frame, orientation2=frame)
@@ -43,11 +44,6 @@ def both(kind: str) -> tuple[cb.Model, cb.Model, dict[str, object], dict[str, fl
     )
 
 
-def _matrix(q: tuple[float, ...]) -> list[list[float]]:
-    w, x, y, z = q
-    return [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]  # fmt: skip
-
-
 @pytest.mark.parametrize("kind", ["hinge", "universal", "cylindrical", "slide"])
 def test_a_loop_moves_as_the_joint_does(kind: str) -> None:
     """One scheme: to rounding; and the force that holds it is the reaction of the joint."""
@@ -57,7 +53,7 @@ def test_a_loop_moves_as_the_joint_does(kind: str) -> None:
     np.testing.assert_allclose(a["site.tip.position"], b["site.tip.position"], atol=1e-9)
     reaction = b[f"joint.{jointed.joints[-1].name}.reaction.force"]  # on the body, from the world
     if kind in ("cylindrical", "slide"):
-        reaction = reaction @ np.array(_matrix(cb.along(AXIS)))[:, :2]
+        reaction = reaction @ rotation(cb.along(AXIS))[:, :2]
     np.testing.assert_allclose(-a["loop.held.force"][5:-5], reaction[5:-5], atol=1e-7)
 
 

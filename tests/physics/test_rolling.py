@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from physics.convergence import order
+from physics.frames import rotation
 from scipy.integrate import solve_ivp
 
 import calibody as cb
@@ -24,16 +25,11 @@ def start(tilt: float, spin: float, yaw: float, fall: float = 0.0) -> tuple[dict
     """The axle near y, turned down by `tilt` about x; the disc spins about it, turns about the vertical and falls. Channels, rotation and angular rate (world)."""
     axle = np.array([0.0, np.cos(tilt), -np.sin(tilt)])
     turn = cb.along(tuple(axle))
-    R = _matrix(np.array(turn))
+    R = rotation(turn)
     w = spin * axle + yaw * np.array([0.0, 0.0, 1.0]) + fall * np.array([1.0, 0.0, 0.0])
     u = _upward(axle)
     place = np.array([0.0, 0.0, RADIUS * u[2]])
     return {"joint.float.position": tuple(place), "joint.float.orientation": turn, "joint.float.rate": (*np.cross(w, RADIUS * u), *(R.T @ w))}, R, w
-
-
-def _matrix(q: np.ndarray) -> np.ndarray:
-    w, x, y, z = q
-    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])  # fmt: skip
 
 
 def _upward(axle: np.ndarray) -> np.ndarray:
