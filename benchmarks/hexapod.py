@@ -47,7 +47,7 @@ def hexapod(stiffness: tuple[float, ...] = TRUTH) -> cb.Model:
             first = top
         else:
             loops.append(cb.Loop(f"ball{i}", body1=f"up{i}", body2="load", anchor2=tuple(top - first)))
-    return cb.Model("hexapod", bodies, joints, loops, sites=[cb.Site("marker", "load", tuple(-first))])
+    return cb.Model("hexapod", bodies, joints, loops, sites=[cb.Site("marker", "load", (float(-first[0]), float(-first[1]), float(-first[2])))])
 
 
 def recording(noise: bool, seed: int = 1) -> cb.Recording:
@@ -59,7 +59,7 @@ def recording(noise: bool, seed: int = 1) -> cb.Recording:
         sd = 0.01 * np.abs(y)
         seen.append(cb.Observation(f"site.marker.position.{c}", t, y + noise * sd * random.normal(size=len(t)), sd))
     start = {f"joint.s{i}.{what}": 0.0 for i in range(6) for what in ("position", "rate")}
-    return cb.Recording("hexapod", seen, start=0.0, end=0.5, initial=start)
+    return cb.Recording("hexapod", tuple(seen), start=0.0, end=0.5, initial=start)
 
 
 def fit(run: cb.Recording, start: tuple[float, ...], coordinates: str = "tree") -> cb.Result:

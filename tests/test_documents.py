@@ -287,6 +287,13 @@ def test_no_page_has_code_that_is_not_run() -> None:
     assert {p.name for p in pages if "```python" in p.read_text(encoding="utf-8")} == run
 
 
+def test_the_example_of_prescribed_motion_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8"), re.DOTALL)
+    scope: dict = {}
+    exec(compile(block, "concepts.md", "exec"), scope)
+    assert scope["motion"]["joint.hinge.angle"][500] == pytest.approx(0.3 * np.sin(3.0))
+
+
 def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert set(re.findall(r": (\w+\.md)$", text, re.MULTILINE)) == {p.name for p in (ROOT / "docs").glob("*.md")}
