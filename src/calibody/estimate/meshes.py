@@ -35,6 +35,7 @@ from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECI
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
+from calibody.estimate.touching import LAW, Touching, refined
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unforced import forces_wanted, too_large
@@ -99,10 +100,11 @@ def transcribe(
     start: Mapping[str, float] | None = None,
     checkpoint: Checkpoint | None = None,
     stage: str = "",
+    contacts: str = LAW,
 ) -> Result:
     """The recipe; arguments as in `fit`. What `checkpoint` keeps is called by `stage`."""
     began = time.perf_counter()
-    worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report)
+    worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report, contacts)
     worker.checkpoint, worker.stage = checkpoint, f"{stage}whole"
     theta = theta_of(worker.unknowns, start or {})
     if worker.given and any(hyper.process for hyper in worker.hypers):
@@ -114,7 +116,7 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ")
+        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts)
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
     return worker.result(levels, time.perf_counter() - began, halved=h is not None)
@@ -129,6 +131,7 @@ def prepared(
     h: float | None,
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
+    contacts: str = LAW,
 ) -> tuple[Meshes, float]:
     """What solves on any mesh, and the step of the first one."""
     if h is not None:
@@ -136,10 +139,11 @@ def prepared(
     cleaned = [without(r) for r in recordings]
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns, coordinates)
+    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    touching = Touching.of(structure, recordings, unknowns, contacts, process_noise, robust)
+    refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     for recording in recordings:
         refuse_torn(model, recording, unknowns)
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)
@@ -147,6 +151,7 @@ def prepared(
     found_noise, given, hypers = noise.noises(recordings, forces)
     base = first_step(recordings, found_noise)
     worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
+    worker.touching = touching
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, base if h is None else h
 
@@ -272,6 +277,8 @@ class Meshes:
         self.coarsest, self.blunt, self.hold = coarsest, False, hold
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
+        self.touching = Touching()
+        """Contacts and limits that act."""
 
     # -- solving -----------------------------------------------------------------------------------------------------------------
 
@@ -280,7 +287,7 @@ class Meshes:
         noises = [n.calm() for n in self.noises]
         calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False, coarsest=self.coarsest)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
-        calm.checkpoint, calm.stage = self.checkpoint, f"{self.stage} without forces"
+        calm.checkpoint, calm.stage, calm.touching = self.checkpoint, f"{self.stage} without forces", self.touching
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:
@@ -343,8 +350,18 @@ class Meshes:
         if self.hypers:
             problem, solution = self._turns(problem, solution)
         elif rough:
-            solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
-        return Level(problem, solution, self.given)
+            solution = self._minimised(problem, solution.x, solution.theta, Settings())
+        return Level(solution.problem, solution, self.given)
+
+    def _minimised(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
+        """Gauss-Newton; again with an impact more where the motion goes through something."""
+        solution = minimise(problem, x, theta, settings, self._note)
+        for _ in range(self.touching.rounds):
+            more = self.touching.completed(solution) if solution.converged else None
+            if more is None:
+                break
+            solution = minimise(more[0], more[1], solution.theta, settings, self._note)
+        return solution
 
     def _rubbed(
         self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, coarse: Level | None, tolerance: float
@@ -355,27 +372,31 @@ class Meshes:
             blunt = rates
         solution = self._first(problem.sharpened(blunt), x, theta, rates, tolerance) if coarse is None else None
         if not self.friction or self.blunt or h > FINER * self.coarsest or (solution is not None and not solution.converged):
-            kept = problem.sharpened(blunt)
-            return kept, solution or minimise(kept, x, theta, Settings(tolerance=tolerance), self._note)
+            solution = solution or self._minimised(problem.sharpened(blunt), x, theta, Settings(tolerance=tolerance))
+            return solution.problem, solution
         if solution is not None:
-            x, theta = solution.x, solution.theta
+            problem, x, theta = solution.problem, solution.x, solution.theta
         sharp = problem.sharpened(SHARPER * FRICTION_STAGES[-1] * h / self.coarsest * rates)
-        found = minimise(sharp, x, theta, Settings(iterations=SHARPENING, tolerance=tolerance, repeats=1), self._note)
+        found = self._minimised(sharp, x, theta, Settings(iterations=SHARPENING, tolerance=tolerance, repeats=1))
         if found.converged:
-            return sharp, found
-        self.blunt, kept = True, problem.sharpened(blunt, 1.0 if coarse is None else 2.0)
-        return kept, solution or minimise(kept, found.x, found.theta, Settings(tolerance=tolerance), self._note)
+            return found.problem, found
+        self.blunt = True
+        if solution is None:
+            solution = self._minimised(found.problem.sharpened(blunt, 2.0), found.x, found.theta, Settings(tolerance=tolerance))
+        return solution.problem, solution
 
     def _first(self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, tolerance: float) -> Solution:
         """On the first mesh; if dry friction does not converge, once more from the start, smooth at first."""
         settings = Settings(iterations=SOON if not self.patient else 40 if self.friction else 60, tolerance=tolerance)
-        solution = minimise(problem, x, theta, settings, self._note)
+        solution = self._minimised(problem, x, theta, settings)
         if solution.converged or not (self.friction and self.patient):
             return solution
+        sharp = [run.deltas for run in problem.runs]
         for stage in FRICTION_STAGES[:-1]:
-            smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
-            x, theta = smooth.x, smooth.theta
-        return minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
+            smooth = self._minimised(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1))
+            problem, x, theta = smooth.problem, smooth.x, smooth.theta
+        assert sharp[0] is not None
+        return self._minimised(problem.sharpened(sharp[0]), x, theta, Settings(tolerance=tolerance))
 
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         """On a mesh of about h."""
@@ -383,7 +404,7 @@ class Meshes:
 
     def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
-        runs = [replace(run, active=old.active, typical=old.typical, weights=old.weights) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
+        runs = [refined(replace(run, active=old.active, typical=old.typical), old) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
         problem = replace(problem, runs=tuple(runs), slope=coarse.problem.slope)
         return problem, coarse.problem.carried(coarse.solution.x, problem)
 
@@ -455,12 +476,13 @@ class Meshes:
             before = solution.theta
             updated = marginal.update(problem, solution.x, before, self.hypers, past)
             problem, change, past = updated.problem, updated.change, updated.past
-            solution = minimise(problem, updated.x, before, Settings(iterations=20, tolerance=0.01), self._note)
-            last = solution.last
+            solution = self._minimised(problem, updated.x, before, Settings(iterations=20, tolerance=0.01))
+            problem, last = solution.problem, solution.last
             moved = solution.theta - before
             distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
             if solution.converged and change < NOISE_SETTLED and distance < NOISE_SETTLED:
-                return problem, minimise(problem, solution.x, solution.theta, Settings(), self._note)
+                solution = self._minimised(problem, solution.x, solution.theta, Settings())
+                return solution.problem, solution
         if solution.converged:
             solution.status = f"stopped after {ROUNDS} turns between motion and noise; the noise still changed by {100 * change:.1f} %."
         return problem, solution
@@ -490,6 +512,8 @@ class Meshes:
             if not np.array_equal(active, run.active):  # drawn in a pose in which more equations depend on each other than along the motion
                 run, states = first_motion(replace(begun, active=active), model, numbers, sensors, self.robust)
         states = multipliers_of(run, model, numbers, states)
+        if self.touching.act:
+            run, states = self.touching.begun(run, model, numbers, sensors, states)
         if len(run.ringing):
             size = np.sqrt((states.multipliers**2).mean(axis=1))
             run = replace(run, typical=np.maximum(size, max(float(size.max()), 1e-9) * 1e-3))
@@ -516,12 +540,14 @@ class Meshes:
         runs = []
         for run, rates in zip(problem.runs, self._rates(problem, x, theta), strict=True):
             change = np.pad(np.abs(np.diff(rates, axis=1)), ((0, 0), (1, 1)), mode="edge")
+            torn = np.flatnonzero(~run.flying)  # from one flight to the next: as beside it
+            change[:, torn], change[:, torn + 1] = change[:, torn - 1], change[:, np.minimum(torn + 2, change.shape[1] - 1)]
             runs.append(replace(run, turning=0.5 * np.maximum(change[:, 1:], change[:, :-1])))
         return replace(problem, runs=tuple(runs))
 
     def rms_rates(self, problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
         """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
-        squares = [np.mean(rates**2, axis=1) for rates in self._rates(problem, x, theta)]
+        squares = [np.mean(rates[:, run.flying] ** 2, axis=1) for run, rates in zip(problem.runs, self._rates(problem, x, theta), strict=True)]
         rates = np.sqrt(np.mean(squares, axis=0))
         return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
 
@@ -633,7 +659,7 @@ class Meshes:
         """What the model lacks, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""
         enough = levels[:-1] if len(levels) > 1 and _settled(levels) else levels
         fitting = [level for level in enough if level.solution.converged and _entries(level) <= LARGEST / 4]
-        if not fitting or not levels[-1].solution.converged:
+        if not fitting or not levels[-1].solution.converged or levels[-1].problem.struck:  # suspects know nothing of impacts
             return ()
         level = fitting[-1]
         return suspects(level.problem, level.solution.x, level.solution.theta, levels[-1].found)

@@ -76,7 +76,7 @@ class _Tried:
 
 def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, result: Result, coordinates: str = "auto") -> tuple[Mistake, ...]:
     """The mistakes that explain the data, the most convincing first; empty where none does, or none is suspected."""
-    if not doubtful(result):
+    if not doubtful(result) or result.problem.struck:  # trials know nothing of impacts
         return ()
     trials = _Trials(model, _piece(_worst(recordings, result)), unknowns, coordinates)
     before = trials.fitted(model, trials.piece, unknowns, moved=False).ratio

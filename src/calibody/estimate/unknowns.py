@@ -237,19 +237,22 @@ def model_paths(entry_list: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(place.path for e in entry_list for place in e.places if place.sensor is None))
 
 
-def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str) -> None:
-    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are."""
+UNTOUCHED = "contacts and limits do not act in this method; leave it out."
+
+
+def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str, inert: str | None = UNTOUCHED) -> None:
+    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are. `inert`: why contacts do not act; None: they do."""
     for place in (place for e in entry_list for place in e.places if place.sensor is None):
-        if (reason := _missing(model, paths.resolve(model, place.path), coordinates)) is not None:
+        if (reason := _missing(model, paths.resolve(model, place.path), coordinates, inert)) is not None:
             raise CalibodyError(f'"{place.path}" cannot be estimated: {reason}')
 
 
-def _missing(model: Model, place: paths.Place, coordinates: str) -> str | None:
+def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | None) -> str | None:
     """Why a number does not act; None if it does."""
-    if place.kind == "geometry":
+    if place.kind == "geometry" and (inert is not None or not any(place.name in (c.a, c.b) for c in model.contacts)):
         return "a geometry is only drawn; leave it out."
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
-        return "contacts and limits act in simulations, not in fits yet; leave it out."
+        return inert
     if place.kind == "sensor":
         return "leave out the sd of the channel where it is observed, and it is found."
     if place.kind not in ("joint", "loop"):
