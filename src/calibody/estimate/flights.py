@@ -118,6 +118,16 @@ class Struck(Run):
         k = np.arange(self.mesh.K)
         return self.offsets[flight] + np.clip(k, *self.spans[flight].T) - self.spans[flight, 0]
 
+    @property
+    def clock(self) -> np.ndarray:
+        assert self.mesh is not None
+        return self.mesh.times
+
+    def near(self, times: np.ndarray) -> np.ndarray:
+        flight = self.flight_of(times)
+        k = np.round((times - self.clock[0]) / self.h).astype(int)
+        return self.offsets[flight] + np.clip(k, self.spans[flight, 0] + 1, self.spans[flight, 1] - 1) - self.spans[flight, 0]
+
     def flight_of(self, times: np.ndarray) -> np.ndarray:
         """Which flight a sample is in."""
         return np.searchsorted(np.asarray(self.taus), times, side="right")
@@ -268,6 +278,12 @@ class Struck(Run):
 
     def spots(self, model: Model) -> Spots:
         return Spots.of(self.structure, model)
+
+    @cached_property
+    def owners(self) -> tuple[str, ...]:
+        """The contact or limit of every impact."""
+        spots = Spots.of(self.structure)
+        return tuple(spots.owner_name(s.spot) for s in self.strikes)
 
     def keep_balance(self, rows: np.ndarray) -> np.ndarray:
         """Rows (all equations, ...) without those of the balance that impacts have replaced."""

@@ -35,8 +35,8 @@ from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECI
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
-from calibody.estimate.touching import LAW, Touching, refined
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
+from calibody.estimate.touching import LAW, Touching, refined
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.estimate.unforced import forces_wanted, too_large
 from calibody.estimate.unknowns import WIDTH, Entry, Unknown, entries, model_paths, owner_of, refuse_what_does_not_act, rubbing, soft
@@ -174,9 +174,11 @@ def refit(
     h: float,
     hold: float = 0.0,
     coarsest: float = 0.0,
+    touching: Touching | None = None,
 ) -> Result:
     """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
     worker = Meshes(structure, [recording], unknowns, noises, given, hold=hold, coarsest=coarsest)
+    worker.touching = touching or worker.touching
     level = worker.solve(h, theta, None)
     return worker.result([level], 0.0)
 
@@ -400,7 +402,8 @@ class Meshes:
 
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         """On a mesh of about h."""
-        return Problem.of([Run.of(self.structure, r, h, n, self.hold) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
+        runs = [Run.of(self.structure, r, h, n, self.hold) for r, n in zip(self.recordings, noises, strict=True)]
+        return replace(Problem.of(runs, self.unknowns), touching=self.touching.act)
 
     def _finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
@@ -496,6 +499,7 @@ class Meshes:
         """The first motion of all runs, and the problem with the constraints, typical forces, weights and process noise that it tells."""
         both = spread(lambda r: self._begin(problem, r, theta), len(problem.runs))
         problem, x = replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
+        self.touching.check(problem.runs)
         if any(h.process for h in self.hypers):
             problem = self._loosened(problem, x, theta)
         return problem, x
@@ -568,7 +572,7 @@ class Meshes:
         error = self._by_halving(levels[-1]) if halved and solution.converged else _discretisation(values, _second_order(values))
         determined = self._with_mesh_error(found.analysis.determined, [level.solution.theta for level in levels], _second_order(values))
         found = replace(found, analysis=replace(found.analysis, determined=determined))
-        again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold, self.coarsest)
+        again = partial(_again, self.structure, noise.known(problem.runs[0].noise), mesh.h, self.hold, self.coarsest, replace(self.touching, asked=()))
         comparison = compared(problem, solution, found) if levels[-1].likely is not None and self.hypers and solution.converged else None
         self.notes += [
             *self._stated(levels[-1]),
@@ -717,11 +721,12 @@ def _apart(comparison: Comparison | None) -> list[str]:
 
 
 def _again(
-    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray
-) -> Result:
+    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, touching: Touching,
+    recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray,
+) -> Result:  # fmt: skip
     """Another recording with the same structure, process noise and mesh."""
     found, given, _ = noise.noises([recording], forces)
-    return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest)
+    return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest, touching)
 
 
 def _second_order(thetas: Sequence[np.ndarray]) -> bool:

@@ -94,6 +94,11 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """What simulates as these equations do."""
 
     @property
+    def contacts(self) -> bool:
+        """Whether contacts and limits of the model act."""
+        return False
+
+    @property
     def struck(self) -> bool:
         """Whether a run has impacts (`flights.py`)."""
         return False

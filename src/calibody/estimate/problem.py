@@ -70,6 +70,8 @@ class Problem(Observed[Run, States]):
 
     slope: np.ndarray | float = 0.0
     """A linear term `slope'theta` of the cost (`marginal.py`)."""
+    touching: bool = False
+    """Whether contacts and limits act."""
 
     @classmethod
     def of(cls, runs: Sequence[Run], entries: Sequence[Entry]) -> Problem:
@@ -109,6 +111,10 @@ class Problem(Observed[Run, States]):
         from calibody.steppers.variational import Variational  # it imports jax, which `calibody check` does not wait for
 
         return Variational(friction_rate=min(self.friction_rate.values(), default=self.runs[0].delta))
+
+    @property
+    def contacts(self) -> bool:
+        return self.touching
 
     @property
     def struck(self) -> bool:

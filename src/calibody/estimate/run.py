@@ -444,6 +444,15 @@ class Run(Nodes):
         return np.ones(self.K - 1, dtype=bool)
 
     @property
+    def clock(self) -> np.ndarray:
+        """The times of the mesh."""
+        return self.times
+
+    def near(self, times: np.ndarray) -> np.ndarray:
+        """The nodes nearest to some times that have neighbours on both sides, and one more behind."""
+        return np.clip(np.round((times - self.times[0]) / self.h).astype(int), 1, self.K - 3)
+
+    @property
     def actual(self) -> np.ndarray:
         """The nodes that are the motion: all, where nothing strikes."""
         return np.arange(self.K)

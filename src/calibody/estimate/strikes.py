@@ -130,6 +130,13 @@ def parabola(structure: Structure, nodes: np.ndarray, x: np.ndarray, h: float) -
     return retract(structure, middle, d), turned(structure, d, rate)
 
 
+def masses(structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
+    """(nv, nv, instants) mass matrices at coordinates (nq, instants)."""
+    geometry = Geometry.of(structure, numbers)
+    H = poses(structure, geometry, q)
+    return mass_matrices(structure, numbers, H, twists(structure, geometry, H))
+
+
 def meet(structure: Structure, numbers: Numbers, spots: Spots, which: np.ndarray, sides: Sides, h: float) -> Met:
     """What happens where the places `which` (one per impact) touch."""
     q, before = parabola(structure, sides.before, sides.at_before, h)
@@ -149,7 +156,7 @@ def equations(strikes: Sequence[Strike], spots: Spots, met: Met, impulse: np.nda
 
     The impacts may be several copies of the strikes, one after the other.
     """
-    nv, m = met.before.shape
+    m = met.before.shape[1]
     copies = m // len(strikes)
     turn = np.tile([s.turn for s in strikes], copies)
     which = np.tile([s.spot for s in strikes], copies)

@@ -125,7 +125,7 @@ class Touching:
 
     def check(self, runs: Sequence[Run]) -> None:
         """A sentence for an unknown of a contact that nothing touches."""
-        touched = {Spots.of(run.structure).owner_name(s.spot) for run in runs if isinstance(run, Struck) for s in run.strikes}
+        touched = {name for run in runs if isinstance(run, Struck) for name in run.owners}
         for name, owner in self.asked:
             if owner not in touched:
                 raise CalibodyError(f'"{name}" is estimated, but nothing touches {owner} in the recordings; leave it out, or give a recording in which something does.')
