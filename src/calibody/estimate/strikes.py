@@ -187,7 +187,8 @@ def _turned_rows(rows: np.ndarray, turn: np.ndarray) -> np.ndarray:
 def mobility(met: Met) -> np.ndarray:
     """(impacts, 3, 3) `J M^-1 J'` of every place."""
     M = np.moveaxis(met.mass, 2, 0)
-    return np.einsum("mkj,mji->mki", met.rows, np.linalg.solve(M, np.swapaxes(met.rows, 1, 2)))
+    inverse = np.linalg.pinv(M, rcond=1e-12, hermitian=True)  # an inertia on its way through zero
+    return np.einsum("mkj,mji,mli->mkl", met.rows, inverse, met.rows)
 
 
 def directions(W: np.ndarray) -> tuple[int, float]:
