@@ -33,6 +33,7 @@ from calibody.estimate.problem import Problem, independent, multipliers_of, owne
 from calibody.estimate.reported import reported, theta_of, values_of
 from calibody.estimate.result import APART, COARSE, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce, Suspect
 from calibody.estimate.run import Run
+from calibody.estimate.sequence import searched, told_of
 from calibody.estimate.start import first_motion, resting
 from calibody.estimate.suspects import suspects
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
@@ -346,7 +347,12 @@ class Meshes:
         if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
-        problem, solution = self._rubbed(self.turning(problem, x, theta), x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
+        begun = self.turning(problem, x, theta)
+        problem, solution = self._rubbed(begun, x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
+        if coarse is None and self.touching.act:
+            begun = begun.sharpened(FRICTION_STAGES[-1] * rates if self.friction else rates)
+            solution, others = searched(self.touching, (begun, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given)
+            problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
         if self.hypers:
@@ -357,12 +363,13 @@ class Meshes:
 
     def _minimised(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
         """Gauss-Newton; again with an impact more where the motion goes through something."""
-        solution = minimise(problem, x, theta, settings, self._note)
-        for _ in range(self.touching.rounds):
-            more = self.touching.completed(solution) if solution.converged else None
-            if more is None:
-                break
-            solution = minimise(more[0], more[1], solution.theta, settings, self._note)
+        with np.errstate(all="ignore" if self.touching.act else None):  # a wrong sequence of impacts may lead anywhere
+            solution = minimise(problem, x, theta, settings, self._note)
+            for _ in range(self.touching.rounds):
+                more = self.touching.completed(solution) if solution.converged else None
+                if more is None:
+                    break
+                solution = minimise(more[0], more[1], solution.theta, settings, self._note)
         return solution
 
     def _rubbed(

@@ -23,7 +23,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
 from calibody.estimate.flights import Struck
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, START, STRIKES, States, term
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, IMPACTS, NODES, START, STRIKES, States, term
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
@@ -409,8 +409,14 @@ class Problem(Observed[Run, States]):
 
     @property
     def tethered(self) -> np.ndarray:
-        """The nodes of the motion [rad, m]; forces and noise follow it."""
-        return np.concatenate([np.arange(run.layout.size) < run.layout.place[NODES].stop for run in self.runs]).astype(float)
+        """The nodes of the motion [rad, m], and times of impacts [steps]; forces and noise follow it."""
+        out = []
+        for run in self.runs:
+            held = np.arange(run.layout.size) < run.layout.place[NODES].stop
+            if isinstance(run, Struck):
+                held[run.layout.member(IMPACTS, 0)] = True
+            out.append(held)
+        return np.concatenate(out).astype(float)
 
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
         ends = np.cumsum([run.layout.size for run in self.runs])

@@ -1,8 +1,8 @@
 """What changes of impacts while a fit is on its way: which interval each is in, whether it sticks or slips, whether it is one at all.
 
 After every step (`minimise` asks): an impact whose time has left its interval by more than `BEYOND` steps is handed to the interval it is in; stick or slip is what the law of impacts
-decides from the velocity before; one that pulls is taken out. Each is changed `MOST` times at most: what goes back and forth between two states stays in the last.
-Once the equations hold: where the motion goes through something, an impact is put in (`missed`).
+decides from the velocity before. Each is changed `MOST` times at most: what goes back and forth between two states stays in the last.
+Once the equations hold: an impact that pulls is taken out (`pushing`), and where the motion goes through something, one is put in (`missed`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ from calibody.steppers.impact import impact
 BEYOND = 0.25
 """Steps beyond its interval from which on an impact is handed over."""
 MOST = 4
+MET = 0.1
+"""How far apart the flights before and after an impact may be where its mode is decided, in what they go in a step."""
+SLIPPING = 0.2
+"""Speed of the slip after an impact, as the data show it, over the speed before, from which it slips where friction is unknown."""
 THROUGH = 1e-3
 """How deep a motion may be inside something, relative to the range of the gap in the run."""
 
@@ -54,34 +58,53 @@ def decided(strike: Strike, W: np.ndarray, before: np.ndarray, friction: float, 
     return replace(strike, mode=mode, tangents=tangents, turn=turn, towards=float(np.sign(slip) or 1.0) if tangents == 1 and mode == SLIP else 0.0), L
 
 
+def shown(strike: Strike, W: np.ndarray, before: np.ndarray, after: np.ndarray) -> tuple[Strike, np.ndarray]:
+    """Stick or slip as the velocities (3,) before and after say, and the impulse between them: where friction is unknown, a law that has it wrong decides nothing."""
+    tangents, turn = law.directions(W)
+    c, s = np.cos(turn), np.sin(turn)
+    held = W + 1e-9 * W[0, 0] * np.diag([0.0, 1.0, 1.0])
+    L = np.linalg.solve(held, after - before)
+    L = np.array([max(L[0], 1e-3 * abs(before[0]) / W[0, 0]), c * L[1] + s * L[2], c * L[2] - s * L[1]])
+    L[1 + tangents :] = 0.0
+    slip = np.array([c * after[1] + s * after[2], c * after[2] - s * after[1]])[: max(tangents, 1)]
+    slips = not tangents or float(np.linalg.norm(slip)) > SLIPPING * float(np.linalg.norm(before))
+    towards = float(np.sign(slip[0]) or 1.0) if tangents == 1 and slips else 0.0
+    return replace(strike, mode=SLIP if slips else STICK, tangents=tangents, turn=turn, towards=towards), L
+
+
 def settled(run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States] | None:
     """The run with its impacts as they are now; None where nothing changes."""
     spots, found = run.spots(model), met(run, model, numbers, states)
     values, W = states.parts[IMPACTS], law.mobility(found)
     approach = found.approach
-    keep, new = [], []
+    new: list[Strike] = []
     for i, strike in enumerate(run.strikes):
         changed = strike
         if strike.changes < MOST:
             changed = _handed(run, changed, float(values[i, 0]))
-            if strike.mode != LAWLESS:
+            if strike.mode != LAWLESS and _joined_well(found, i, run.h):
                 changed, _ = decided(changed, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
         if changed != strike:
             changed = replace(changed, changes=strike.changes + 1)
-        if not _pulls(values, i):
-            keep.append(i)
-            new.append(changed)
-    taus = values[keep, 0]
-    order = np.argsort(taus, kind="stable")
-    if np.any(np.diff(order) < 0):
-        keep, new, taus = [keep[i] for i in order], [new[i] for i in order], taus[order]
+        new.append(changed)
+    order = np.argsort(values[:, 0], kind="stable")
+    taus, keep, new = values[order, 0], order.tolist(), [new[i] for i in order]
     if tuple(new) == run.strikes and not _resampled(run, taus):
         return None
     return moved(run, states, keep, new, taus)
 
 
-def _pulls(values: np.ndarray, i: int) -> bool:
-    return bool(values[i, 1] < 0.0)
+def _joined_well(found: Met, i: int, h: float) -> bool:
+    """Whether the flights on both sides of an impact meet: before they do, velocities decide nothing."""
+    speed = np.abs(found.before[:, i]).max() + np.abs(found.after[:, i]).max()
+    return bool(np.abs(found.apart[:, i]).max() <= MET * h * speed)
+
+
+def pushing(run: Struck, states: States) -> tuple[Run, States] | None:
+    """The run without impacts that pull; None where all push."""
+    values = states.parts[IMPACTS]
+    keep = np.flatnonzero(values[:, 1] > 0.0).tolist()
+    return None if len(keep) == len(values) else moved(run, states, keep, [run.strikes[i] for i in keep], values[keep, 0])
 
 
 def _handed(run: Struck, strike: Strike, tau: float) -> Strike:

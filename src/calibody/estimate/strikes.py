@@ -187,7 +187,7 @@ def _turned_rows(rows: np.ndarray, turn: np.ndarray) -> np.ndarray:
 def mobility(met: Met) -> np.ndarray:
     """(impacts, 3, 3) `J M^-1 J'` of every place."""
     M = np.moveaxis(met.mass, 2, 0)
-    inverse = np.linalg.pinv(M, rcond=1e-12, hermitian=True)  # an inertia on its way through zero
+    inverse = np.linalg.pinv(np.nan_to_num(M), rcond=1e-12, hermitian=True)  # an inertia on its way through zero
     return np.einsum("mkj,mji,mli->mkl", met.rows, inverse, met.rows)
 
 

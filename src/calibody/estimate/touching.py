@@ -17,7 +17,7 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.observed import Sensors
 from calibody.estimate.run import Run
-from calibody.estimate.settle import decided, met, missed
+from calibody.estimate.settle import decided, met, missed, pushing, shown
 from calibody.estimate.start import first_motion
 from calibody.estimate.strikes import LAWLESS, Strike
 from calibody.estimate.unknowns import Entry
@@ -99,20 +99,28 @@ class Touching:
         return self.decided(struck, model, numbers, states)
 
     def decided(self, run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States]:
-        """With what the law of impacts makes of the velocities before."""
+        """With what the law of impacts makes of the velocities before; where its friction is unknown, with what those after show."""
         found, spots = met(run, model, numbers, states), run.spots(model)
-        W, approach, strikes, impacts = law.mobility(found), found.approach, [], states.parts[IMPACTS].copy()
-        for i, strike in enumerate(run.strikes):
-            new, impulse = decided(strike, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
+        W, approach, parting, strikes, impacts = law.mobility(found), found.approach, found.parting, [], states.parts[IMPACTS].copy()
+        unknown = {owner for path, owner in self.asked if path.endswith(".friction")}
+        for i, (strike, owner) in enumerate(zip(run.strikes, run.owners, strict=True)):
+            if owner in unknown or strike.mode == LAWLESS:
+                new, impulse = shown(strike, W[i], approach[i], parting[i])
+            else:
+                new, impulse = decided(strike, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
             strikes.append(new if strike.mode != LAWLESS else replace(new, mode=LAWLESS, towards=0.0))
             impacts[i, 1:] = impulse
         return replace(run, strikes=tuple(strikes)), states.changed(**{IMPACTS: impacts})
 
     def completed(self, solution: Solution) -> tuple[object, list[States]] | None:
-        """The problem with an impact more where the motion of a run goes through something; None where none does."""
+        """The problem without impacts that pull, and with one more where the motion of a run goes through something; None where there are none such."""
         problem, x = solution.problem, list(solution.x)
         runs, more = list(problem.runs), False
         for r, run in enumerate(runs):
+            pushed = pushing(run, x[r]) if isinstance(run, Struck) else None
+            if pushed is not None:
+                (runs[r], x[r]), more = pushed, True
+                continue
             model, numbers, sensors = problem.model_of(r, solution.theta)
             hit = missed(run, model, numbers, x[r])
             if hit is None:

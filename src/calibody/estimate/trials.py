@@ -131,7 +131,7 @@ class _Trials:
     def fitted(self, model: Model, runs: Sequence[Recording], unknowns: Unknowns, asked: Sequence[str] = (), moved: bool = True) -> _Tried:
         try:
             with np.errstate(all="ignore"):
-                worker, base = prepared(model, runs, unknowns, "none", self.coordinates, None)
+                worker, base = prepared(model, runs, unknowns, "none", self.coordinates, None, contacts="none")
                 return self._solved(worker, base, asked, moved)
         except (CalibodyError, NumericalError, FloatingPointError, np.linalg.LinAlgError):
             return _Tried(math.inf, {})

@@ -32,7 +32,7 @@ BACK = 0.6
 """Part of the step before that a step goes back by from which only half of it is tried."""
 
 ATTEMPTS = 12
-"""Steps tried with more and more damping of the parameters, and as many then with more and more of the states."""
+"""See `Settings.attempts`."""
 
 SHORT, PATIENCE = 0.1, 1
 """A step is short that is cut to less than this; one that follows so many short ones is computed again with the states damped."""
@@ -109,6 +109,8 @@ class Settings:
     more, and what they do not determine stays where it is."""
     shortest: float = 1e-3
     """Shortest step length before damping is raised."""
+    attempts: int = ATTEMPTS
+    """Steps tried with more and more damping of the parameters, and as many then of the states, before giving up."""
     repeats: int = 4
     """So many points in a row that it has been at before end an iteration that goes round between the sides of kinks. Before that the line search may still find a way out; where
     there is another way to go on, one is enough."""
@@ -181,7 +183,7 @@ def minimise(
     for number in range(1, settings.iterations + 1):
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
-        for attempt in range(ATTEMPTS if loose else 2 * ATTEMPTS):
+        for attempt in range(settings.attempts if loose else 2 * settings.attempts):
             held = (settings.proximal + damping) / problem.scale**2
             taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, tether * tethered, precision)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
@@ -203,7 +205,7 @@ def minimise(
                 break
             if tether > 0.0:
                 tether *= 10.0
-            elif creeping or attempt == ATTEMPTS - 1:
+            elif creeping or attempt == settings.attempts - 1:
                 damping, tether = 0.0, FIRST
             else:
                 penalty = trial
