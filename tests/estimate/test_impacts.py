@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from impact_problems import STOP, cube_model, drop, guesses, square_model, stop_model, stop_motion, stop_recording, toss
 
 import calibody as cb
 from calibody.estimate.flights import SHORTEST, Struck, laid
@@ -11,7 +12,6 @@ from calibody.estimate.layout import NODES
 from calibody.estimate.meshes import Meshes, prepared
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta
-from impact_problems import STOP, cube_model, drop, guesses, square_model, stop_model, stop_motion, stop_recording, toss
 
 
 def begun(model: cb.Model, recording: cb.Recording, unknowns: dict, **options: str) -> tuple[Meshes, Problem, list, np.ndarray]:
@@ -32,7 +32,11 @@ def test_flights_overlap_around_their_impacts() -> None:
 
 CASES = {
     "stop": lambda: (stop_model(), stop_recording(0, 1.0), guesses(STOP)),
-    "square": lambda: (square_model(), drop(square_model(), 0)[0], {"body.block.inertia.yy": 0.3, "contact.floor.friction": 0.5, "contact.floor.restitution": 0.4}),
+    "square": lambda: (
+        square_model(),
+        drop(square_model(), 0)[0],
+        {"body.block.inertia.yy": 0.3, "contact.floor.friction": 0.5, "contact.floor.restitution": 0.4},
+    ),
     "cube": lambda: (cube_model(), toss(0, 0.2)[0], {"contact.floor.friction": 0.3, "contact.floor.radius": 0.004, "body.cube.mass": 0.4}),
 }
 
@@ -160,13 +164,13 @@ def test_friction_that_no_impact_shows() -> None:
 
 def test_what_is_refused_or_said() -> None:
     model, recording = stop_model(), stop_recording(0, 2.0)
-    with pytest.raises(cb.CalibodyError, match='"limit.stop.restitution" cannot be estimated with contacts = "free"'):
+    with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated with contacts = "free"'):
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, contacts="free")
     with pytest.raises(cb.CalibodyError, match='contacts = "none" leaves them out'):
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, contacts="none")
     with pytest.raises(cb.CalibodyError, match='process_noise = "none" only'):
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, process_noise=0.1)
-    with pytest.raises(cb.CalibodyError, match="nothing touches limit.stop in the recordings"):
+    with pytest.raises(cb.CalibodyError, match=r"nothing touches limit\.stop in the recordings"):
         cb.fit(model, recording.cut(end=0.14), {"limit.stop.restitution": 0.5})
     with pytest.raises(cb.CalibodyError, match='contacts = "soft"; give'):
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, contacts="soft")

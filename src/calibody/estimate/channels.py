@@ -142,7 +142,9 @@ def instants(result: Result, run: int) -> np.ndarray:
     """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
     columns = WINDOW * r.structure.nv + r.kept
-    count = int(np.clip(INSTANTS_BUDGET / (len(stepped_of(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
+    count = int(
+        np.clip(INSTANTS_BUDGET / (len(stepped_of(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS)
+    )
     K = len(r.clock)
     return r.clock[np.unique(np.linspace(1, K - 3, min(count, K - 3)).round().astype(int))]
 

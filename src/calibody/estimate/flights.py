@@ -61,14 +61,14 @@ class Struck(Run):
     """Times of the impacts, as far as they decide which flight a sample is in [s]."""
 
     @classmethod
-    def between(cls, mesh: Run, strikes: Sequence[Strike], taus: Sequence[float]) -> Struck:
+    def between(cls, mesh: Run, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray) -> Struck:
         """A run without impacts as one with."""
         spans = laid([s.node for s in strikes], mesh.K)
         times = np.concatenate([mesh.times[first : last + 1] for first, last in spans])
         own = {f.name: getattr(mesh, f.name) for f in fields(Run)} | {"times": times, "turning": None}
         return cls(**own, mesh=mesh, strikes=tuple(strikes), taus=tuple(map(float, taus))).with_data()
 
-    def changed(self, strikes: Sequence[Strike], taus: Sequence[float]) -> Run:
+    def changed(self, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray) -> Run:
         """With other impacts; without any, the plain run."""
         assert self.mesh is not None
         mesh = replace(self.mesh, deltas=self.deltas, smooth=self.smooth, turning=None, noise=self.noise)
@@ -110,7 +110,7 @@ class Struck(Run):
         out[self.seams] = False
         return out
 
-    @cached_property
+    @property
     def actual(self) -> np.ndarray:
         """(nodes of the mesh,) the node that is the motion there."""
         assert self.mesh is not None
@@ -153,8 +153,8 @@ class Struck(Run):
             nothing = super().sampled(channel, times)
             return nothing
         back = np.argsort(np.concatenate(order))
-        W, dW = (sp.csr_matrix(sp.vstack([p[k] for p in parts], format="csr")[back]) for k in (0, 1))
-        return W, dW
+        whole: list[Sparse] = [sp.vstack([p[k] for p in parts], format="csr") for k in (0, 1)]
+        return whole[0][back], whole[1][back]
 
     def _padded(self, W: Sparse, begin: int, end: int) -> Sparse:
         """Columns of one flight (its nodes, intervals or inner nodes) among those of all."""

@@ -161,4 +161,3 @@ def _sds(result: Result, r: int, run: Struck) -> np.ndarray:
     hidden = lost(found, along, e.columns)
     sd = np.where(hidden > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance)).reshape(rows.shape)
     return sd * np.array([run.h, 1.0])
-

@@ -117,7 +117,9 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts)
+        softer = transcribe(
+            model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts
+        )
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
     return worker.result(levels, time.perf_counter() - began, halved=h is not None)
@@ -351,7 +353,9 @@ class Meshes:
         problem, solution = self._rubbed(begun, x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
         if coarse is None and self.touching.act:
             begun = begun.sharpened(FRICTION_STAGES[-1] * rates if self.friction else rates)
-            solution, others = searched(self.touching, (begun, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given)
+            solution, others = searched(
+                self.touching, (begun, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given
+            )
             problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))

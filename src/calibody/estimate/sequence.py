@@ -120,7 +120,12 @@ def _best(
         try:
             with np.errstate(all="ignore"):
                 candidate, start = touching.struck(mesh, hits, model, numbers, sensors) if hits else (mesh, states)
-                found = solve(replace(single, runs=(candidate,)), [start], begin[columns], Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST))
+                found = solve(
+                    replace(single, runs=(candidate,)),
+                    [start],
+                    begin[columns],
+                    Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST),
+                )
         except (CalibodyError, NumericalError, np.linalg.LinAlgError, FloatingPointError):
             continue
         if found.converged:
@@ -177,7 +182,9 @@ def slipping(solution: Solution, solve: Solve, settings: Settings) -> Solution:
         return solution
     problem = solution.problem
     for k, e in enumerate(problem.entries):
-        owner = next((p.path.removesuffix(".friction") for p in e.places if p.sensor is None and p.path.startswith("contact.") and p.path.endswith(".friction")), None)
+        owner = next(
+            (p.path.removesuffix(".friction") for p in e.places if p.sensor is None and p.path.startswith("contact.") and p.path.endswith(".friction")), None
+        )
         ratios = [] if owner is None else list(_needed(problem, solution.x, owner))
         if not ratios:
             continue

@@ -76,7 +76,8 @@ class Sides:
 
     def repeated(self, times: int) -> Sides:
         """So many copies, one after the other."""
-        return Sides(*(np.tile(x, (1,) * (x.ndim - 1) + (times,)) for x in (self.before, self.after, self.at_before, self.at_after)), np.tile(self.impulse, (times, 1)))
+        before, after = (np.tile(x, (1, 1, times)) for x in (self.before, self.after))
+        return Sides(before, after, np.tile(self.at_before, times), np.tile(self.at_after, times), np.tile(self.impulse, (times, 1)))
 
 
 @dataclass(frozen=True, eq=False)

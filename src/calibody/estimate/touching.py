@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,9 @@ class Touching:
     """(unknown, contact or limit) of numbers that only an impact tells."""
 
     @classmethod
-    def of(cls, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], mode: str, process_noise: ProcessNoise, robust: bool) -> Touching:
+    def of(
+        cls, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], mode: str, process_noise: ProcessNoise, robust: bool
+    ) -> Touching:
         model = structure.model
         if not (model.contacts or model.limits):
             return cls(reason="the model has no contacts and no limits")
@@ -112,7 +115,7 @@ class Touching:
             impacts[i, 1:] = impulse
         return replace(run, strikes=tuple(strikes)), states.changed(**{IMPACTS: impacts})
 
-    def completed(self, solution: Solution) -> tuple[object, list[States]] | None:
+    def completed(self, solution: Solution) -> tuple[Any, list[States]] | None:
         """The problem without impacts that pull, and with one more where the motion of a run goes through something; None where there are none such."""
         problem, x = solution.problem, list(solution.x)
         runs, more = list(problem.runs), False
@@ -136,7 +139,9 @@ class Touching:
         touched = {name for run in runs if isinstance(run, Struck) for name in run.owners}
         for name, owner in self.asked:
             if owner not in touched:
-                raise CalibodyError(f'"{name}" is estimated, but nothing touches {owner} in the recordings; leave it out, or give a recording in which something does.')
+                raise CalibodyError(
+                    f'"{name}" is estimated, but nothing touches {owner} in the recordings; leave it out, or give a recording in which something does.'
+                )
 
 
 def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, process_noise: ProcessNoise, robust: bool) -> str:

@@ -51,10 +51,17 @@ def _acted(problem: Observed, solution: Solution, found: Uncertainty) -> list[st
     if found.dof > 0 and ratio > 1.0 + UNLIKELY * np.sqrt(2.0 / found.dof):
         out.append(
             f"{DOUBT}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or wrong, or the "
-            "law of impacts is not the model's (try contacts = \"free\")."
+            'law of impacts is not the model\'s (try contacts = "free").'
         )
-    wide = [(name, sd / abs(x)) for name, x, sd in zip(found.reported.names, found.reported.values, found.sd, strict=True) if np.isfinite(sd) and x and sd > COARSE * abs(x)]
-    out += [f"{name} has a standard deviation of {100 * relative:.0f} % of itself: from impacts, intervals that wide may cover less than they say." for name, relative in wide]
+    wide = [
+        (name, sd / abs(x))
+        for name, x, sd in zip(found.reported.names, found.reported.values, found.sd, strict=True)
+        if np.isfinite(sd) and x and sd > COARSE * abs(x)
+    ]
+    out += [
+        f"{name} has a standard deviation of {100 * relative:.0f} % of itself: from impacts, intervals that wide may cover less than they say."
+        for name, relative in wide
+    ]
     return [*out, *_sticking(problem, solution)]
 
 

@@ -74,7 +74,9 @@ def cheap(result: Result) -> bool:
 def validate(result: Result) -> Validation:
     """Every run predicted from a fit of the others, or the second half of a single run from the first."""
     if result.problem.struck:
-        raise CalibodyError("A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording).")
+        raise CalibodyError(
+            "A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording)."
+        )
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge predicts nothing that could be judged ({result.status.rstrip('.')}).")
     problem, found, failed = transcribed(result), [], {}
