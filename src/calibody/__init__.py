@@ -13,10 +13,12 @@ from calibody.errors import CalibodyError as CalibodyError, FormatError as Forma
 
 if TYPE_CHECKING:
     from calibody.console import Progress as Progress
+    from calibody.estimate.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
     from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.poses import Poses as Poses
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
@@ -92,11 +94,14 @@ _LATER = {
     "Drive": "calibody.recording.recording",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
+    "anthropometry": "calibody.estimate.anthropometry",
+    "Anthropometry": "calibody.estimate.anthropometry",
     "compare_models": "calibody.estimate.comparison",
     "ModelComparison": "calibody.estimate.comparison",
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
+    "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
     "cross_validate": "calibody.estimate.crossvalidate",
     "CrossValidation": "calibody.estimate.crossvalidate",

@@ -9,8 +9,9 @@ from impact_problems import STOP, cube_model, drop, guesses, square_model, stop_
 import calibody as cb
 from calibody.estimate.flights import SHORTEST, Struck, laid
 from calibody.estimate.layout import NODES
-from calibody.estimate.meshes import Meshes, prepared
+from calibody.estimate.meshes import Meshes
 from calibody.estimate.problem import Problem
+from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
 
 

@@ -17,6 +17,7 @@ from calibody.estimate import kinks, strikes as law
 from calibody.estimate.flights import Struck
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.observed import Sensors
+from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.settle import decided, met, missed, pushing, shown
 from calibody.estimate.start import first_motion
@@ -83,10 +84,15 @@ class Touching:
 
     # -- how a fit begins --------------------------------------------------------------------------------------------------------
 
-    def begun(self, run: Run, model: Model, numbers: Numbers, sensors: Sensors, states: States) -> tuple[Run, States]:
-        """The run with the impacts that its first motion shows, and a motion that has them."""
-        hits = kinks.found(run, model, numbers, states, self.loose)
-        return self.struck(run, hits, model, numbers, sensors) if hits else (run, states)
+    def begun(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]]:
+        """The problem with the impacts that the first motion of its runs shows, and a motion that has them; a sentence where one is asked about that there is not."""
+        both = []
+        for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            model, numbers, sensors = problem.model_of(r, theta)
+            hits = kinks.found(run, model, numbers, states, self.loose)
+            both.append(self.struck(run, hits, model, numbers, sensors) if hits else (run, states))
+        self.check([run for run, _ in both])
+        return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
 
     def struck(self, run: Run, hits: Sequence[kinks.Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
         """A run without impacts as one with these, and its first motion."""

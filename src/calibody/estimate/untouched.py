@@ -34,7 +34,7 @@ DOUBT = "The sequence of impacts cannot be trusted"
 def sentences(problem: Observed, solution: Solution, recordings: list[Recording], found: Uncertainty) -> list[str]:
     """Nothing for a model that nothing touches."""
     names = _names(problem.model)
-    if not names:
+    if not names or not problem.dynamic:
         return []
     return _acted(problem, solution, found) if problem.contacts else _left_out(problem, solution, recordings, names)
 
