@@ -234,7 +234,8 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
     targets = [Target(d, run.times[picked], sensors) for d in seen]
-    q = resting(tree, rigid, run.recording.initial)
+    own = {d.channel.name: float(target.y[0]) for d, target in zip(seen, targets, strict=True) if d.channel.kind == "joint" and not d.channel.components}
+    q = resting(tree, rigid, run.recording.initial, own)
     nodes = []
     for k in range(len(picked)):
         q = reached(tree, rigid, numbers, [(target, k) for target in targets], q, FIRST if k == 0 else NEXT)
@@ -296,12 +297,17 @@ def lowpass(d: Data) -> np.ndarray:
     return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
 
 
-def resting(structure: Structure, model: Model, initial: Mapping[str, Initial] | None = None) -> np.ndarray:
-    """All joints at their reference, or where they are known to start, in the coordinates of the structure, loops closed."""
+def resting(structure: Structure, model: Model, initial: Mapping[str, Initial] | None = None, seen: Mapping[str, float] | None = None) -> np.ndarray:
+    """All joints at their reference, where they are seen to begin (hinges and slides by name), or where they are known to start, in the coordinates of the structure, loops closed.
+
+    Loops have branches: closed with all joints at their reference, what an arm grips may be a long way from where it was.
+    """
     rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     q = host.zero_coordinates(tree, numbers)
+    for name, value in (seen or {}).items():
+        q[tree.scalar_positions[tree.coordinate_index[name]]] = value
     for path, known in (initial or {}).items():
         channel = observe.start_channel(model, path)
         if not observe.is_rate(channel):
