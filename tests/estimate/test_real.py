@@ -101,6 +101,20 @@ def test_a_stand_that_shakes(shared: Path, name: str, within: float) -> None:
 
 
 @pytest.mark.slow
+def test_what_is_named_makes_an_undriven_shoulder_right(shared: Path) -> None:
+    """Nothing drives the shoulder, so that a constant torque there goes into its weight, which comes out a third too small. Offsets of both angles are named (or constant torques, which are the same here), and with them as unknowns all five
+    numbers are within 15 %."""
+    offsets = {f"joint.{joint}.angle.bias": cb.Unknown(0.0, scale=0.01) for joint in ("shoulder", "elbow")}
+    run = machines.drive_run(shared, "143704")
+    plain, better = (cb.fit(machines.double_drive(), run, machines.DOUBLE_DRIVE | more, process_noise="auto", h=0.02) for more in ({}, offsets))
+    assert plain.converged and better.converged
+    named = next(s for s in plain.lacks if {part.path for part in s.each} == set(offsets))
+    assert named.moves > 1.0, "the verdict is red"
+    for term, value in machines.five({k: e.value for k, e in better.parameters.items()}).items():
+        assert value == pytest.approx(machines.AUTHORS[term], rel=0.15), term
+
+
+@pytest.mark.slow
 def test_distances_of_a_triple_pendulum(shared: Path) -> None:
     """Singly, both distances between the pivots within two error bars in at least seven of ten recordings."""
     covered = []
