@@ -129,8 +129,9 @@ def prepared(
     h: float | None,
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
+    kind: type[Meshes] | None = None,
 ) -> tuple[Meshes, float]:
-    """What solves on any mesh, and the step of the first one."""
+    """What solves on any mesh (by `kind`, if not as transcription does), and the step of the first one."""
     if h is not None:
         refuse_step(h, recordings)
     cleaned = [without(r) for r in recordings]
@@ -146,7 +147,8 @@ def prepared(
     forces = noise.process_noise(model, process_noise, period)
     found_noise, given, hypers = noise.noises(recordings, forces)
     base = first_step(recordings, found_noise)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
+    solver = Meshes if kind is None else kind
+    worker = solver(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, base if h is None else h
 
