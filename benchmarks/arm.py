@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import calibody as cb
-from calibody.estimate import meshes
+from calibody.estimate import level
 
 SD = 1e-4
 """Noise of the angles [rad]."""
@@ -148,7 +148,7 @@ def main() -> int:
     model, joints, friction = built
     run = recorded(model, joints, options.seconds)
     guess, unknowns = guessed(model, joints, friction)
-    meshes.LARGEST *= 2**options.finer
+    level.LARGEST *= 2**options.finer
     began, before = time.perf_counter(), time.process_time()
 
     def line(i: object) -> None:

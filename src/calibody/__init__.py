@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.poses import Poses as Poses
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
@@ -98,6 +99,7 @@ _LATER = {
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
+    "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
     "Shooting": "calibody.estimate.shooting",
     "cross_validate": "calibody.estimate.crossvalidate",

@@ -12,6 +12,7 @@ from race_problems import problem as race
 
 import calibody as cb
 from calibody.estimate.coupling import belief, belief_by
+from calibody.estimate.dry import rms_rates
 from calibody.estimate.equation_error import EquationError, FirstMotion
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.marginal import Hyper, dependent
@@ -67,7 +68,7 @@ def begun(
         Problem.of([Run.of(structure, run, h, replace(found[0], slow=dict.fromkeys(memory, 5e-6), memory=memory, coupled=coupled), hold)], wanted),
         theta,
     )
-    return problem.smoothed(0.1 * worker.rms_rates(problem, x, theta)), x, theta
+    return problem.smoothed(0.1 * rms_rates(problem, x, theta)), x, theta
 
 
 def four_bar() -> tuple[cb.Model, cb.Recording]:

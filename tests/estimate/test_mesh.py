@@ -11,8 +11,8 @@ import pytest
 
 import calibody as cb
 from calibody.estimate.inertial import Inertia
+from calibody.estimate.level import discretisation, second_order
 from calibody.estimate.mesh import first_step
-from calibody.estimate.meshes import _discretisation, _second_order
 from calibody.estimate.run import Noise, Run
 from calibody.estimate.start import first_motion
 from calibody.mechanics.structure import Numbers, Structure
@@ -89,12 +89,12 @@ def test_the_error_of_a_mesh_is_not_small_by_chance() -> None:
     """Of theta_h = 1 + c h^2 it is exact; where changes are erratic, a small last one does not count alone."""
     c = np.array([3.0, -1.0, 0.2])
     smooth = [1.0 + c * h**2 for h in (0.4, 0.2, 0.1)]
-    assert _second_order(smooth)
-    assert np.allclose(_discretisation(smooth, True), np.abs(c) * 0.1**2)  # type: ignore[arg-type]
+    assert second_order(smooth)
+    assert np.allclose(discretisation(smooth, True), np.abs(c) * 0.1**2)  # type: ignore[arg-type]
     erratic = [np.array([0.0, 0.0, 0.0]), np.array([4.0, 2.0, -2.0]), np.array([4.1, 0.5, -1.5])]  # the last one's shrank by four
-    assert not _second_order(erratic)
-    assert np.allclose(_discretisation(erratic, False), [2.0, 1.5, 1.0])  # type: ignore[arg-type]
-    assert _discretisation(erratic[:1], False) is None
+    assert not second_order(erratic)
+    assert np.allclose(discretisation(erratic, False), [2.0, 1.5, 1.0])  # type: ignore[arg-type]
+    assert discretisation(erratic[:1], False) is None
 
 
 def test_unknowns_outside_the_equations_of_motion_converge() -> None:

@@ -54,8 +54,7 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
     here = function.derivatives(spot)
     p, at = function.p, np.concatenate([spot.theta, spot.sizes])
     free = (at > function.lower) & (at < function.upper)
-    vanished = {h.name for h, number in zip(function.hypers, here.numbers, strict=True) if h.process and not number > FEW}
-    free[p:] &= np.array([not (h.process and h.name in vanished) for h in function.hypers], dtype=bool)
+    free[p:] &= ~function.vanished(here)
     inverse = None
     if free.sum() <= MOST:
         W, H = function.curvature(spot, here, free)

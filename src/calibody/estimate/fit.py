@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calibody.errors import CalibodyError, either, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.extend import extended
+from calibody.estimate.poses import Poses
 from calibody.estimate.shadow import Shadow
 from calibody.estimate.shooting import Shooting
 from calibody.estimate.transcription import Transcription
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from calibody.estimate.result import Result
     from calibody.model import Model
 
-ESTIMATORS: dict[str, type[AbstractEstimator]] = {kind.name: kind for kind in (Transcription, Shooting, Shadow)}
+ESTIMATORS: dict[str, type[AbstractEstimator]] = {kind.name: kind for kind in (Transcription, Shooting, Shadow, Poses)}
 """By their short forms, in the order in which they are offered; the first is the default."""
 
 
@@ -30,7 +31,7 @@ def fit(
     runs: Recording | Sequence[Recording],
     estimate: Unknowns,
     *,
-    method: str | AbstractEstimator = Transcription.name,
+    method: str | AbstractEstimator | None = None,
     report: Report | None = None,
     start: Mapping[str, float] | None = None,
     extend: bool = False,
@@ -41,13 +42,15 @@ def fit(
 
     `estimate` maps paths to `Unknown`s (or initial values, or None for the model's value). `method` is an estimator with its options, such as
     `cb.Transcription(process_noise="auto")` or `cb.Shadow(h=0.01)`, or the name of one; then `options` are its options, as in
-    `fit(model, run, {...}, process_noise="auto")`. `report` is called with every iteration (`cb.Progress()` shows them); `start` has values, as a result reports them, to begin from instead
+    `fit(model, run, {...}, process_noise="auto")`. Left out, it is transcription, or `cb.Poses()` for recordings of poses at rest. `report` is called with every iteration (`cb.Progress()` shows them); `start` has values, as a result reports them, to begin from instead
     of the initial ones (those of a fit that was stopped), and `checkpoint` keeps what is solved on the way. `extend` adds what the model lacks, as far as fits confirm it (`result.lacks`, docs: noise). Never raises for a fit that does not converge: `result.status` says why.
     Where it does not, or leaves absurd residuals, `result.mistakes` says what is probably wrong in the files.
     """
     if not isinstance(extend, bool):
         raise CalibodyError(f"extend = {shown(extend)}; give true or false.")
-    chosen, recordings = estimator(method, options), recordings_of(runs)
+    recordings = recordings_of(runs)
+    chosen = estimator(default_method(r.poses for r in recordings) if method is None else method, options)
+    refuse_poses(chosen, recordings)
     with _while(report):
         if checkpoint is not None and isinstance(chosen, Transcription):  # others solve one mesh: nothing is solved before all is
             result = chosen.estimate(model, recordings, estimate, report=report, start=start, checkpoint=checkpoint)
@@ -67,11 +70,26 @@ def questioned(result: Result, method: AbstractEstimator, model: Model, recordin
     from calibody.estimate.result import Result
     from calibody.estimate.trials import mistakes
 
-    if not isinstance(result, Result):  # of an estimator that answers something else
+    if not isinstance(result, Result) or not result.problem.dynamic:  # of an estimator that answers something else, or without the dynamics that trials need
         return result
     began = time.perf_counter()
     found = mistakes(model, recordings, unknowns, result, getattr(method, "coordinates", "auto"))
     return replace(result, mistakes=found, seconds={**result.seconds, "total": result.seconds["total"] + time.perf_counter() - began})
+
+
+def default_method(poses: Iterable[bool]) -> str:
+    """For recordings of motion, or of poses at rest (whether each is)."""
+    return Poses.name if all(poses) else Transcription.name
+
+
+def refuse_poses(method: AbstractEstimator, recordings: Sequence[Recording]) -> None:
+    """A sentence for poses at rest where a motion is needed."""
+    still = next((r.name for r in recordings if r.poses), None)
+    if still is not None and not isinstance(method, Poses):
+        moving = next((r.name for r in recordings if not r.poses), None)
+        what = f'method = "{method.name}" needs a motion' if moving is None else f'and the recording "{moving}" a motion'
+        remedy = 'leave the method out, or ask for "poses"' if moving is None else "fit the poses first, and hold what they determine in a fit of the motion"
+        raise CalibodyError(f'The recording "{still}" has poses at rest, {what}; {remedy}.')
 
 
 def estimator(method: str | AbstractEstimator, options: Mapping[str, Any]) -> AbstractEstimator:

@@ -13,8 +13,10 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
+from calibody.estimate.dry import FRICTION_STAGES, rms_rates
 from calibody.estimate.identifiability import Identifiability
-from calibody.estimate.meshes import FRICTION_STAGES, Meshes, prepared
+from calibody.estimate.meshes import Meshes
+from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
@@ -76,7 +78,7 @@ def foresee(
     worker = Meshes(structure, cut, unknowns, found, given)
     theta = initial_theta(unknowns)
     problem, x = worker.begin(worker.problem(h, found), theta)
-    problem = problem.sharpened(FRICTION_STAGES[-1] * worker.rms_rates(problem, x, theta))
+    problem = problem.sharpened(FRICTION_STAGES[-1] * rms_rates(problem, x, theta))
     taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
     return in_numbers(np.asarray(taken.information), unknowns, theta, np.zeros(len(theta), dtype=bool), 1.0)
 

@@ -184,6 +184,12 @@ class Likelihood:
         log_sd = np.array([marginal.log_sd_by_memory(problem, h) if h.memory else 1.0 for h in self.hypers])
         return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope), log_sd)
 
+    def vanished(self, here: Derivatives) -> np.ndarray:
+        """(noise sizes,) which are of a joint of whose force there are fewer than `FEW` effective observations, and which L does not want larger: the data want none."""
+        of = zip(self.hypers, here.numbers, here.gradient[self.p :], strict=True)
+        joints = {h.name for h, number, slope in of if h.process and not (number > FEW or slope < -FEW)}
+        return np.array([h.process and h.name in joints for h in self.hypers], dtype=bool)
+
     def _by_coupling(self, problem: Problem, h: Hyper, lin: Linearisation, T: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The derivative by eta of that of the cost by a coupling, `-z'E z`."""
         out = -(lin.Fx @ (coupling.mixed(problem, h, z) + coupling.mixed(problem, h, z, transposed=True))) @ T

@@ -10,7 +10,7 @@ crawl and stop where they are.
 
 **End.** A full step promises a decrease below `DECREMENT`: `sqrt(2 DECREMENT)` standard deviations.
 
-The force of a joint of which there are fewer than `FEW` effective observations, and which L does not want larger, is held: the data want none.
+The force of a joint that the data want none of (`Likelihood.vanished`) is held.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
-from calibody.estimate.marginal import FARTHEST, FEW
+from calibody.estimate.marginal import FARTHEST
 from calibody.estimate.unknowns import Entry
 from calibody.solve.condensed import bounded
 from calibody.solve.gauss_newton import Iteration
@@ -145,8 +145,7 @@ def _room(function: Likelihood, spot: Spot, here: Derivatives, inertial: np.ndar
     """How far each of eta may go in this step."""
     p, at = function.p, np.concatenate([spot.theta, spot.sizes])
     low, high = function.lower - at, function.upper - at
-    vanished = {h.name for h, n, g in zip(function.hypers, here.numbers, here.gradient[p:], strict=True) if h.process and n < FEW and g >= -FEW}
-    held = np.array([h.process and h.name in vanished for h in function.hypers], dtype=bool)
+    held = function.vanished(here)
     low[p:], high[p:] = np.where(held, 0.0, np.maximum(low[p:], -FARTHEST)), np.where(held, 0.0, np.minimum(high[p:], FARTHEST))
     scale = inertial & (at > 0.0)
     low, high = np.where(scale, np.maximum(low, (LIGHTEST - 1.0) * at), low), np.where(scale, np.minimum(high, (HEAVIEST - 1.0) * at), high)

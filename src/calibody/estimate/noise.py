@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate import observe
 from calibody.estimate.marginal import Hyper
@@ -14,6 +16,9 @@ from calibody.estimate.unmodelled import FOUND, SD, TIME, ProcessNoise, for_all,
 from calibody.model import Model
 from calibody.recording.filters import noise_sd
 from calibody.recording.recording import Observation, Recording
+
+UNCLOCKED = 0.01
+"""Share of a channel's spread over all poses that its noise is first taken to be: any that is not too small will do, it is found then."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise]
     """
     found, missing, stated = [], [], set()
     for r in recordings:
-        sds = {o.channel: found_sd(o) if (sd := o.noise[0]) is None else sd for o in r.observations}
+        sds = {o.channel: found_sd(o, not r.poses) if (sd := o.noise[0]) is None else sd for o in r.observations}
         sds |= {observe.INITIAL + channel: known.sd for channel, known in r.initial.items() if known.sd is not None}
         sought = frozenset(o.channel for o in r.observations if forces.sized or o.sd is None)
         found.append(Noise(sds, sought, forces.density, forces.slow, forces.memory, forces.coupled))
@@ -87,7 +92,7 @@ def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise]
     return found, all(o.sd is not None for r in recordings for o in r.observations), hypers
 
 
-def found_sd(o: Observation) -> float:
-    """The noise of a channel whose sd is not stated, from its scatter; of a sensor that counts at least that of counting."""
-    scatter = noise_sd(o.times, o.values)
+def found_sd(o: Observation, clock: bool = True) -> float:
+    """The noise of a channel whose sd is not stated, from its scatter; of a sensor that counts at least that of counting. Without a clock nothing is known of it yet but a share of its range."""
+    scatter = noise_sd(o.times, o.values) if clock else UNCLOCKED * max(float(np.nanstd(o.values)), 1e-6)
     return scatter if o.resolution is None else max(scatter, o.resolution / math.sqrt(12.0))

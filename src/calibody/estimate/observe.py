@@ -51,7 +51,7 @@ OBSERVABLE = {
     "transmission": ("angle", "position", "rate"),
     "actuator": ("force",),
     "loop": ("force",),
-    "site": ("position", "angular_rate", "acceleration", "force", "torque"),
+    "site": ("position", "angle", "angular_rate", "acceleration", "force", "torque"),
     "body": ("position", "com", "angle"),
 }
 INITIAL = "initial."
@@ -373,11 +373,13 @@ def at_samples(
     return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: nodes.matrix(width, W), W.dot)
 
 
-def whole_turns(structure: Structure, d: Data, prediction: np.ndarray) -> float:
-    """What to add to the prediction of an angle whose turns nobody has counted before the recording began."""
+def whole_turns(structure: Structure, d: Data, prediction: np.ndarray, each: bool = False) -> np.ndarray | float:
+    """What to add to the prediction of an angle whose turns nobody has counted before the recording began; `each`: nor from one sample to the next."""
     counted = d.channel.kind == "transmission" or (structure.coordinates == TREE and d.channel.kind == "joint")
     if d.channel.quantity != "angle" or d.rotation is not None or counted or not len(d.y):
         return 0.0
+    if each:
+        return TURN * np.round((d.y - prediction) / TURN)
     return TURN * float(np.round(np.median((d.y - prediction)[:FIRST]) / TURN))
 
 

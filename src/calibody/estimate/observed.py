@@ -40,6 +40,8 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
 
     bars: ClassVar[bool] = False
     """Whether its result has error bars of channels (`channels.py`)."""
+    dynamic: ClassVar[bool] = True
+    """Whether forces are a part of it; poses at rest have none."""
     runs: tuple[OnNodes, ...]
     entries: tuple[Entry, ...]
 
@@ -169,7 +171,7 @@ class Predicted:
 
     sampled: observe.Sampled
     gain: float
-    bias: float
+    bias: np.ndarray | float
 
     @property
     def value(self) -> np.ndarray:
@@ -191,7 +193,7 @@ def predicted(
     gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
     W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
     sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
-    return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias))
+    return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias, each=not run.clocked))
 
 
 def known_sensors(model: Model) -> dict[tuple[str, str], float]:

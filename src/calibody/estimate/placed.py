@@ -104,7 +104,7 @@ class Moved:
         return self.numbers.placement[:, :3, unit].T @ turn
 
     def sensor(self, channel: Channel, link: int, twist: np.ndarray | None) -> np.ndarray | None:
-        """The turn (3, K) of a gyroscope, or what `observe._felt` takes for an accelerometer."""
+        """The turn (3, K) of a site or of a gyroscope on it, or what `observe._felt` takes for an accelerometer."""
         R, change = self.frames.H[:, :3, link], np.zeros((12, self.frames.H.shape[3]))
         dr, own = self.point("site", channel.name), self.place.kind == "site" and (self.place.name, self.place.field) == (channel.name, "orientation")
         gravity = self.place.kind == "world" and channel.quantity == "acceleration"
@@ -138,7 +138,7 @@ class Moved:
             return self.coordinates[coordinate_index(s, channel)]
         link = s.body_link[place_of(self.model, channel)[0]]
         twist = self.link(link)
-        if channel.quantity in ("angular_rate", "acceleration"):
+        if channel.quantity in ("angular_rate", "acceleration") or (channel.kind, channel.quantity) == ("site", "angle"):
             return self.sensor(channel, link, twist)
         if channel.quantity == "angle":
             return None if twist is None else twist[:3] if d.rotation is not None else twist[channel.component]

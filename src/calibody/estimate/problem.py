@@ -177,7 +177,7 @@ class Problem(Observed[Run, States]):
         if len(self.runs) == 1:
             return (self,)
         parts = zip(self.runs, self.entries_of, strict=True)
-        return tuple(Problem((run,), tuple(e if e.run is None else replace(e, run=0) for e in entries)) for run, entries in parts)
+        return tuple(replace(self, runs=(run,), entries=tuple(e if e.run is None else replace(e, run=0) for e in entries), slope=0.0) for run, entries in parts)
 
     def linearised(self, r: int, motion: States, theta: np.ndarray, parameters: bool = True, residuals: bool = True) -> Linearised:
         """One run: residuals, equations and their derivatives, those by the parameters that it depends on (`columns`); without `parameters` these are

@@ -38,6 +38,8 @@ COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 UNEXPLAINED = 0.3
 """Residuals over the scatter of the measurement itself from which most of it is left over, which no noise can be."""
+COMMON = 0.7
+"""Correlation of the unmodelled forces of two joints from which on half of them has one cause, which is said."""
 SLOW = 1e-3
 """Probability below which the unmodelled force of a joint is said to be slow: with up to ten joints, false in less than one fit of a hundred."""
 ALIKE = 4.0
@@ -150,6 +152,11 @@ class ForcesTogether:
 
     joints: tuple[str, str]
     correlation: float
+
+    @property
+    def common(self) -> bool:
+        """Whether half of them and more (the square of `COMMON`) has one cause."""
+        return abs(self.correlation) > COMMON
 
 
 @dataclass(frozen=True)

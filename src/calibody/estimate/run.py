@@ -114,6 +114,11 @@ class Nodes:
         return len(self.times)
 
     @property
+    def clocked(self) -> bool:
+        """Whether the nodes follow one another in time."""
+        return True
+
+    @property
     def samples(self) -> int:
         return sum(len(d.y) for d in self.data)
 
@@ -239,7 +244,7 @@ class Run(Nodes):
     deltas: np.ndarray | None = None
     """Rates below which dry friction is viscous, one per scalar coordinate; None: 1 for all."""
     turning: np.ndarray | None = None
-    """(scalar coordinates, intervals) half of what the rate changes by from one interval to the next, below which dry friction is viscous too (`meshes.Meshes.turning`); None: nothing."""
+    """(scalar coordinates, intervals) half of what the rate changes by from one interval to the next, below which dry friction is viscous too (`dry.turning`); None: nothing."""
     smooth: bool = False
     """Whether dry friction has no kinks: in fits with process noise, whose likelihood is made of derivatives of the equations."""
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -266,6 +271,10 @@ class Run(Nodes):
     @property
     def inner(self) -> int:
         return self.K - 2
+
+    def free_states(self, freedom: int) -> int:
+        """How many numbers a motion has that the equations leave open, of a mechanism with so many degrees of freedom: its start."""
+        return 2 * freedom - len(self.starts)
 
     @cached_property
     def starts(self) -> tuple[Data, ...]:

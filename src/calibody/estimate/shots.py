@@ -16,10 +16,14 @@ import numpy as np
 from calibody.errors import told
 from calibody.estimate import foresee as forecast
 from calibody.estimate.adjoint import descend
+from calibody.estimate.concluded import concluded
+from calibody.estimate.dry import FRICTION_STAGES, rms_rates
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.mesh import refuse_step
-from calibody.estimate.meshes import FRICTION_STAGES, TOLERANCE, Level, Meshes, prepared
+from calibody.estimate.level import Level
+from calibody.estimate.meshes import TOLERANCE, Meshes
 from calibody.estimate.problem import Problem, owners
+from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import theta_of
 from calibody.estimate.telling import SHOT
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
@@ -50,10 +54,9 @@ def shoot(
     began = time.perf_counter()
     h = _step(recordings, asked)
     worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, kind=Shots)
-    assert isinstance(worker, Shots)
     worker.asked = asked
     levels = worker.levels(h, theta_of(worker.unknowns, start or {}), refine=False)
-    return worker.result(levels, time.perf_counter() - began, halved=True)
+    return concluded(worker, levels, time.perf_counter() - began, halved=True)
 
 
 def refuse(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> None:
@@ -78,7 +81,7 @@ class Shots(Meshes):
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
         self.step, self.hold = h, h
         problem, x = self.begin(self.problem(h, self.noises), theta)
-        rates = self.rms_rates(problem, x, theta)
+        rates = rms_rates(problem, x, theta)
         width = self.asked.friction_rate or FRICTION_STAGES[-1] * float(rates.min(initial=1.0))
         problem = problem.sharpened(np.full(len(owners(self.structure)), width))
         solution = self.shot(problem, x, theta)

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.channels import transcribed
+from calibody.estimate.dry import turning
 from calibody.estimate.layout import States
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.problem import Problem
@@ -89,7 +90,7 @@ class Setting:
         x = old.carried(solved.x, problem)
         try:
             if old.runs[0].turning is not None:
-                problem = worker.turning(problem, x, theta)
+                problem = turning(problem, x, theta)
             found = minimise(problem, x, theta, Settings(iterations=STEPS))
         except (CalibodyError, NumericalError, np.linalg.LinAlgError):
             return None

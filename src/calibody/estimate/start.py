@@ -12,7 +12,7 @@ needs it: Gauss-Newton has to start on the right side of its friction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -215,21 +215,11 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
-    targets = [_Target(d, run.times[picked], sensors) for d in seen]
+    targets = [Target(d, run.times[picked], sensors) for d in seen]
     q = resting(tree, rigid, run.recording.initial)
     nodes = []
     for k in range(len(picked)):
-        for _ in range(FIRST if k == 0 else NEXT):
-            c = host.configuration(tree, numbers, q)
-            J, miss = np.zeros((len(targets), tree.nv)), np.zeros(len(targets))
-            for i, target in enumerate(targets):
-                dofs, J[i, dofs], miss[i] = target.row(tree, rigid, numbers, c.frames, k)
-            H = J.T @ J + np.eye(tree.nv) / TETHER**2
-            K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
-            d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
-            q = retract(tree, q[:, None], (d * min(1.0, 0.5 / max(float(np.abs(d).max()), 1e-300)))[:, None])[:, 0]
-            if float(np.abs(d).max()) < 1e-4:
-                break
+        q = reached(tree, rigid, numbers, [(target, k) for target in targets], q, FIRST if k == 0 else NEXT)
         nodes.append(q if run.structure.coordinates == TREE else free_start(tree, run.structure, numbers, Start(q, np.zeros(tree.nv), q)).q)
     found = np.stack(nodes, axis=1)
     where = np.clip(np.searchsorted(picked, np.arange(run.K), side="right") - 1, 0, len(picked) - 2)
@@ -238,14 +228,30 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     return run.still(found[:, 0]).changed(nodes=retract(run.structure, found[:, where], part * step))
 
 
-class _Target:
-    """A channel at some instants, as its sensor's bias and gain let the mechanism be seen."""
+def reached(tree: Structure, model: Model, numbers: Numbers, targets: Sequence[tuple[Target, int]], q: np.ndarray, steps: int) -> np.ndarray:
+    """Inverse kinematics of one instant (of each target its own number), from q."""
+    for _ in range(steps):
+        c = host.configuration(tree, numbers, q)
+        J, miss = np.zeros((len(targets), tree.nv)), np.zeros(len(targets))
+        for i, (target, k) in enumerate(targets):
+            dofs, J[i, dofs], miss[i] = target.row(tree, model, numbers, c.frames, k)
+        H = J.T @ J + np.eye(tree.nv) / TETHER**2
+        K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
+        d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
+        q = retract(tree, q[:, None], (d * min(1.0, 0.5 / max(float(np.abs(d).max()), 1e-300)))[:, None])[:, 0]
+        if float(np.abs(d).max()) < 1e-4:
+            break
+    return q
 
-    def __init__(self, d: Data, times: np.ndarray, sensors: Sensors) -> None:
-        self.channel, self.rotation, self.turns = d.channel, None, None
+
+class Target:
+    """A channel at some instants, as its sensor's bias and gain let the mechanism be seen; `clocked`: they follow one another in time."""
+
+    def __init__(self, d: Data, times: np.ndarray, sensors: Sensors, clocked: bool = True) -> None:
+        self.channel, self.rotation, self.turns, self.clocked = d.channel, None, None, clocked
         if d.rotation is None:
             gain = sensor(sensors, d.channel, "gain") or 1.0
-            self.y = (np.interp(times, d.times, lowpass(d)) - sensor(sensors, d.channel, "bias")) / gain
+            self.y = (np.interp(times, d.times, lowpass(d) if clocked else d.y) - sensor(sensors, d.channel, "bias")) / gain
             return
         whole = d.channel.whole
         askew = rotations(-np.array([[sensors.get((f"{whole}.{c}", "bias"), 0.0)] for c in d.channel.components]))[..., 0]
@@ -259,7 +265,7 @@ class _Target:
             miss = al.matrix_log(tuple(map(tuple, R[..., 0].T @ self.rotation[k])))  # type: ignore[arg-type]
             return dofs, R[:, self.channel.component, 0] @ w[..., 0], float(miss[self.channel.component])  # type: ignore[index]
         node = observe.at_nodes(tree, model, frames, self.channel)
-        if self.turns is None:  # of an absolute angle, as the first instant is nearest
+        if self.turns is None or not self.clocked:  # of an absolute angle, as the first instant is nearest
             free = self.channel.kind == "body" and self.channel.quantity == "angle"
             self.turns = observe.TURN * np.round((self.y[k] - node.value[0]) / observe.TURN) if free else 0.0
         return node.dofs, node.gradient[:, 0], float(self.y[k] - self.turns - node.value[0])

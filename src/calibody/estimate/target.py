@@ -38,7 +38,7 @@ from calibody.estimate.bars import LEAST
 from calibody.estimate.coupling import belief
 from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.marginal import FEW, Hyper
+from calibody.estimate.marginal import Hyper
 from calibody.estimate.maximise import positive
 from calibody.estimate.problem import Problem
 from calibody.estimate.uncertainty import followed, stepped
@@ -327,8 +327,8 @@ def _forced(problem: Problem, x: tuple[States, ...], theta: np.ndarray, hypers: 
 def _told(problem: Problem, x: tuple[States, ...], theta: np.ndarray, hypers: tuple[Hyper, ...]) -> tuple[Hyper, ...]:
     """Those noise sizes of which there are observations."""
     function = Likelihood(problem, hypers)
-    numbers = function.derivatives(Spot(problem, x, theta, function.sizes(problem), 0.0, 0.0, None)).numbers
-    return tuple(h for h, number in zip(hypers, numbers, strict=True) if not h.process or number > FEW)
+    here = function.derivatives(Spot(problem, x, theta, function.sizes(problem), 0.0, 0.0, None))
+    return tuple(h for h, vanished in zip(hypers, function.vanished(here), strict=True) if not vanished)
 
 
 def _definite(H: np.ndarray) -> bool:

@@ -20,6 +20,7 @@ from calibody.estimate.unknowns import Entry
 from calibody.solve.gauss_newton import Iteration
 
 EXACT, NOISY, FORCED = "parameters and motion", "parameters, motion and noise", "parameters, motion and unmodelled forces"
+POSED = "parameters and poses"
 IN_STEPS = "parameters and motion in the engine's steps"
 SHOT = "parameters and starts of windows"
 SHRINKS, ENOUGH, FINER, AFTER = 30.0, 0.01, 2, 3

@@ -1,4 +1,4 @@
-"""`method = "transcription"`: the motion at the nodes of a mesh is unknown beside the parameters; the equations of motion tie them together (`meshes.py`)."""
+"""`method = "transcription"`: the motion at the nodes of a mesh is unknown beside the parameters; the equations of motion tie them together (`recipe.py`)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Transcription(AbstractEstimator):
         start: Mapping[str, float] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Result:
-        from calibody.estimate.meshes import transcribe
+        from calibody.estimate.recipe import transcribe
 
         return transcribe(
             model,

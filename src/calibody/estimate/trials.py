@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
+from calibody.estimate.dry import rms_rates
 from calibody.estimate.mesh import first_step
-from calibody.estimate.meshes import Meshes, prepared
+from calibody.estimate.meshes import Meshes
 from calibody.estimate.mistakes import Suspicion, suspicions
 from calibody.estimate.noise import found_sd
+from calibody.estimate.recipe import prepared
 from calibody.estimate.result import Mistake
 from calibody.estimate.unknowns import Unknown
 from calibody.solve.gauss_newton import Settings, minimise
@@ -140,7 +142,7 @@ class _Trials:
         theta = np.array([e.initial for e in worker.unknowns])
         problem, x = self._begun(worker, worker.problem(base, worker.noises), theta, moved)
         if worker.friction:
-            problem = problem.sharpened(SMOOTH * worker.rms_rates(problem, x, theta))
+            problem = problem.sharpened(SMOOTH * rms_rates(problem, x, theta))
         solution = minimise(problem, x, theta, Settings(iterations=STEPS, tolerance=TOLERANCE, shortest=SHORTEST), _Patience())
         if not solution.converged:
             return _Tried(math.inf, {})

@@ -93,7 +93,7 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     lin, taken = stepped(problem, x, theta)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
-    dof = samples - len(theta) - 2 * freedom * len(problem.runs) + sum(len(run.starts) for run in problem.runs)
+    dof = samples - len(theta) - sum(run.free_states(freedom) for run in problem.runs)
     chi2 = float(lin.F @ lin.F)
     factor = chi2 / dof if dof > 0 else 1.0
     factor = max(1.0, factor) if given else factor
@@ -211,7 +211,7 @@ def whiteness(x: np.ndarray) -> float:
 
 def _whiteness(problem: Problem, lin: Runs) -> dict[tuple[int, str], float]:
     return {
-        (r, channel): whiteness(part.F[rows])
+        (r, channel): whiteness(part.F[rows]) if run.clocked else 1.0  # poses have no order in which residuals could go together
         for r, (run, part) in enumerate(zip(problem.runs, lin.parts, strict=True))
         for channel, rows in _rows(run)
         if channel is not None

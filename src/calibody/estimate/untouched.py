@@ -24,7 +24,7 @@ NEAR = 0.01
 def sentences(problem: Observed, solution: Solution, recordings: list[Recording]) -> list[str]:
     """Nothing for a model that nothing touches."""
     names = _names(problem.model)
-    if not names:
+    if not names or not problem.dynamic:
         return []
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     out = [f"Contacts and limits do not act in fits ({', '.join(names[:3])}{more})."]

@@ -59,15 +59,23 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
         if model is not None:
             findings += [Finding(NOTE, note) for note in model.notes]
             findings += [Finding(ERROR, sentence) for sentence in wrong_channels(model, experiment)]
-            for spec in experiment.recordings:
+            for spec in (spec for spec in experiment.recordings if not spec.poses):
                 _undriven(findings, model, spec)
             unknowns = _unknowns(findings, model, experiment)
         if model is not None and not any(f.level == ERROR for f in findings):
-            _attempt(findings, lambda: experiment.method.refuse(model, runs, experiment.estimate()))
+            _attempt(findings, lambda: _refuse_method(model, runs, experiment))
         if foresight and model is not None and unknowns and not any(f.level == ERROR for f in findings):
             _foresee(findings, model, runs, experiment)
     unique = tuple(dict.fromkeys(findings))
     return Check(tuple(f for level in (ERROR, WARNING, NOTE) for f in unique if f.level == level), model, tuple(runs), unknowns)
+
+
+def _refuse_method(model: Model, runs: list[Recording], experiment: Experiment) -> None:
+    """What the method says before its first step."""
+    from calibody.estimate.fit import refuse_poses
+
+    refuse_poses(experiment.method, runs)
+    experiment.method.refuse(model, runs, experiment.estimate())
 
 
 def _attempt(findings: list[Finding], make: Callable[[], Found], where: str = "") -> Found | None:

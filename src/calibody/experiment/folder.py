@@ -79,7 +79,7 @@ def write(
     atomic.write_parquet(folder / FORCES, _nodes(result, is_force))
     atomic.write_parquet(folder / BARS, _bars(result))
     atomic.write_parquet(folder / VALIDATION, _unseen(validation))
-    compared = [t for r in range(min(len(result.recordings), DETAILED)) for t in torques(result, r)] if result.converged else []
+    compared = [t for r in range(min(len(result.recordings), DETAILED)) for t in torques(result, r)] if result.converged and result.problem.dynamic else []
     atomic.write_parquet(folder / TORQUES, _torques(compared))
     atomic.write_json(folder / SCENE, scene(result, predictions))
     model, model_notes = _model(result, folder)
@@ -285,6 +285,8 @@ def versions() -> dict[str, str]:
 def _predictions(result: Result) -> tuple[dict[str, Prediction], list[str]]:
     """Free predictions of all runs that can be simulated, and a sentence for the others."""
     out, notes, count = {}, [], len(result.recordings)
+    if not result.problem.dynamic:
+        return out, notes
     if count > DETAILED:
         notes.append(
             f"Free predictions and error bars of motion and forces are those of the first {DETAILED} of {count} runs; result.predict and result.sd give the others."

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator, OptionError
-from calibody.estimate.fit import ESTIMATORS, elsewhere, option_names
+from calibody.estimate.fit import ESTIMATORS, default_method, elsewhere, option_names
 from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload
@@ -176,7 +176,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         model_file=model.text("file", 'the path of an MJCF or URDF file, such as "robot.xml"'),
         recordings=runs,
         unknowns=_unknowns(_several(file, "estimate", given.get("estimate", []))),
-        method=_method(_one(file, "method", given.get("method", {}))),
+        method=_method(_one(file, "method", given.get("method", {})), runs),
         posterior=_posterior(_one(file, "posterior", given.get("posterior", {}))),
         sites=tuple(_added(table, Site, SITE_KEYS) for table in _several(file, "site", given.get("site", []))),
         sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
@@ -273,7 +273,16 @@ def _run(table: _Table) -> RunSpec:
         start=table.number("start", "an instant in seconds"),
         end=table.number("end", "an instant in seconds"),
         initial=_initial(table),
+        poses=_poses(table),
     )
+
+
+def _poses(table: _Table) -> bool:
+    poses = table.flag("poses")
+    for key in ("time", "time_unit", "start", "end", "drive", "initial") if poses else ():
+        if key in table.given:
+            table.fail(key, f"this [[run]] has poses = true and {key}; poses at rest have no clock and no dynamics: leave one of them out.")
+    return poses
 
 
 def _initial(table: _Table) -> Mapping[str, Any]:
@@ -371,9 +380,9 @@ def _places(table: _Table) -> dict[str, str] | None:
     return dict(places)
 
 
-def _method(table: _Table) -> AbstractEstimator:
-    """The estimator of that name; its options are the keys beside the name, and it says itself what they may be."""
-    name = table.choice("name", tuple(ESTIMATORS))
+def _method(table: _Table, runs: Sequence[RunSpec]) -> AbstractEstimator:
+    """The estimator of that name, or the one for such runs; its options are the keys beside the name, and it says itself what they may be."""
+    name = table.choice("name", tuple(ESTIMATORS)) if "name" in table.given else default_method(run.poses for run in runs)
     known = ("name", *option_names(ESTIMATORS[name]))
     for key in table.given:
         if key not in known and (other := elsewhere(key, name)):

@@ -60,6 +60,8 @@ class RunSpec:
     """End of the run [s]; left out, the last observed sample."""
     initial: Mapping[str, Any] = field(default_factory=dict)
     """What is known of joints at the start: a value, or one with an sd."""
+    poses: bool = False
+    """Whether its rows are poses at rest, without a clock."""
 
     @property
     def files(self) -> list[str]:
@@ -92,7 +94,13 @@ class RunSpec:
             return {c: spec if spec.file is None else dataclasses.replace(spec, file=str(base / spec.file)) for c, spec in specs.items()}
 
         path = base / self.files[0] if self.files else base
-        return {"path": path, "time": self.time, "time_unit": self.time_unit, "observe": placed(self.observe), "drive": placed(self.drive)}
+        return {
+            "path": path,
+            "time": None if self.poses else self.time,
+            "time_unit": self.time_unit,
+            "observe": placed(self.observe),
+            "drive": placed(self.drive),
+        }
 
 
 @dataclass(frozen=True)

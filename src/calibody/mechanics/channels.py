@@ -5,7 +5,7 @@
     joint.NAME.rate                              angle or position per second (ball: in the child's axes; free: linear, then angular)
     joint.NAME.force                             what drives exert on the joint's coordinate: actuators and directly applied forces
     joint.NAME.reaction.force | torque           what the parent exerts on the child: world axes, torque about the anchor
-    site.NAME.position, body.NAME.position | com | pose | angle | orientation      (angle: the rotation vector against the world)
+    site.NAME.position | pose | angle | orientation, body.NAME.position | com | pose | angle | orientation      (angle: the rotation vector against the world)
     site.NAME.angular_rate | acceleration        what a gyroscope and an accelerometer there read, in the axes of the site: the latter the specific force
                                                  (acceleration minus gravity)
     site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
@@ -45,7 +45,10 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
     FREE: {"position": XYZ, "angle": XYZ, "orientation": WXYZ, "rate": TWIST, "force": TWIST},
 }
 _CONTACT = (("force", XYZ, "N"), ("force.normal", SCALAR, "N"), ("impulse", XYZ, "N s"), ("gap", SCALAR, "m"), ("slip", SCALAR, "m/s"))
-_SITE = {"position": "m", "angular_rate": "rad/s", "acceleration": "m/s^2", "force": "N", "torque": "N m"}
+_SITE = {
+    "position": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, ""),
+    "angular_rate": (XYZ, "rad/s"), "acceleration": (XYZ, "m/s^2"), "force": (XYZ, "N"), "torque": (XYZ, "N m"),
+}  # fmt: skip
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
 
@@ -123,9 +126,9 @@ def _catalogue(model: Model) -> Catalogue:
             put("joint", joint.name, "reaction.force", XYZ, "N")
             put("joint", joint.name, "reaction.torque", XYZ, "N m")
     for site in model.sites:
-        for quantity, unit in _SITE.items():
+        for quantity, (components, unit) in _SITE.items():
             if site.body != WORLD or quantity not in ("force", "torque"):  # the world hangs on nothing
-                put("site", site.name, quantity, XYZ, unit)
+                put("site", site.name, quantity, components, unit)
     for body in model.bodies:
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)

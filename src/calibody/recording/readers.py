@@ -5,6 +5,8 @@
 The value of a channel is `unit * (scale * column + offset)`: `offset` and `sd` are in `unit`, which is SI if left out. An encoder with
 2048 counts per turn is `scale = 360/2048, unit = "deg"`. Several rates in one file are columns with gaps, or columns with clocks of their own; a
 channel may also come from a file of its own. Rows whose time and value are both missing are padding and left out.
+
+Without a clock (`time=None`) every row is a pose at rest: rows are counted from 1, and angles are not unwrapped, since one pose says nothing about the next.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ Spec = TypeVar("Spec", ObserveSpec, DriveSpec)
 
 def read(
     path: str | Path | Mapping[str, Any] | Any,
-    time: str = "t",
+    time: str | None = "t",
     observe: Mapping[str, Any] | None = None,
     drive: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -104,7 +106,7 @@ def read(
 ) -> Recording:
     """The recording in a file (CSV, Parquet, NPZ, MAT, ROS bag, MCAP, C3D), a mapping of arrays or a polars DataFrame.
 
-    `time` is the clock column, in `time_unit`. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
+    `time` is the clock column, in `time_unit`; None: there is no clock, every row is a pose at rest. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
     `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample. `initial` are values of joints at the start that are
     known: `{"joint.a.angle": 0.3, "joint.a.rate": {"value": 0.0, "sd": 0.01}}`, in SI units.
     """
@@ -120,12 +122,13 @@ def read(
         source=run.source,
         sha256=run.sha256,
         initial={} if initial is None else initial,
+        poses=time is None,
     )
 
 
 def mistakes(
     path: str | Path | Mapping[str, Any] | Any,
-    time: str = "t",
+    time: str | None = "t",
     observe: Mapping[str, Any] | None = None,
     drive: Mapping[str, Any] | None = None,
     *,
@@ -197,7 +200,7 @@ def _check_options(what: str, options: dict[str, Any], kind: type[ObserveSpec] |
 class _Run:
     """The tables of one run, each read once."""
 
-    def __init__(self, data: Any, time: str, time_unit: str) -> None:
+    def __init__(self, data: Any, time: str | None, time_unit: str) -> None:
         self.data, self.time, self.time_unit = data, time, time_unit
         self.folder = Path(data).parent if isinstance(data, (str, Path)) else Path()
         self.tables: dict[str, Table] = {}
@@ -233,7 +236,7 @@ class _Run:
             None if spec.valid is None else tuple(unit * x for x in spec.valid),
         )
         found = [Observation(path, t, x, s, resolution=resolution, valid=valid) for path, t, x, s in zip(paths, times, values, sd, strict=False)]  # type: ignore[arg-type]
-        automatic = spec.unwrap is None and spec.columns is None and quantity(channel) == "angle"
+        automatic = spec.unwrap is None and spec.columns is None and quantity(channel) == "angle" and self.time is not None
         return [o.unwrapped(force=spec.unwrap is True) for o in found] if automatic or spec.unwrap else found
 
     def spread(self, channel: str, spec: ObserveSpec, times: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -260,6 +263,8 @@ class _Run:
         """Clock [s] and values [SI] of one column, without padding (rows without time and value; without `padding`, only without time)."""
         table, unit = self.table(spec.file), factor(spec.unit, path)
         _check_stated_unit(table, what, path, spec, column)
+        if self.time is None:
+            return self.numbered(what, path, table, spec, column)
         clock = table.clock(self.time if spec.time is None else spec.time, column, what)
         times = table.seconds(clock, self.time_unit if spec.time_unit is None else spec.time_unit, what)
         raw = table.numbers(column, what)
@@ -270,6 +275,15 @@ class _Run:
         check_clock(f'"{table.source}", clock "{clock}" of {what}', times)
         with np.errstate(over="ignore", invalid="ignore"):
             return times, unit * (spec.scale * raw + spec.offset)
+
+    @staticmethod
+    def numbered(what: str, path: str, table: Table, spec: ObserveSpec | DriveSpec, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Without a clock: the numbers of the rows, from 1, and their values [SI]."""
+        if spec.time is not None or spec.time_unit is not None:
+            raise CalibodyError(f'"{table.source}": {what} has a clock of its own, but this recording has poses at rest and no clock; leave it out.')
+        raw = table.numbers(column, what)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return 1.0 + np.arange(len(raw)), factor(spec.unit, path) * (spec.scale * raw + spec.offset)
 
 
 def _check_stated_unit(table: Table, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str) -> None:

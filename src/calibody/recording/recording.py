@@ -3,6 +3,8 @@
 A recording is one run. Its observations are scalar channels (`joint.hinge.angle`, `site.tip.position.x`) with gaps as NaN; its drives are
 signals that are known at every instant of the run. All clocks count from the same zero. Whether the mechanism has such channels is not
 known here.
+
+A recording may be one of poses at rest instead: it has no clock, its samples are counted, and those of the same number were taken in the same pose.
 """
 
 from __future__ import annotations
@@ -110,13 +112,13 @@ class Observation:
         parts = {name: None if (x := getattr(self, name)) is None else x[inside] for name in ("relative_sd", "ignored")}
         return replace(self, times=self.times[inside], values=self.values[inside], **parts)
 
-    def warnings(self) -> list[str]:
-        """Sentences about what looks wrong but can be fitted."""
+    def warnings(self, clock: bool = True) -> list[str]:
+        """Sentences about what looks wrong but can be fitted; without a `clock`, samples are numbered and their times mean nothing."""
         t, x = self.times[self.present], self.values[self.present]
         what, out = f'The channel "{self.channel}"', []
-        if self.period > SLOW_CLOCK:
+        if clock and self.period > SLOW_CLOCK:
             out.append(f'{what} has one sample every {self.period:g} s; if its clock is not in seconds, give time_unit ("ms", "us", "ns").')
-        out += _gap_sentences(what, t)
+        out += _gap_sentences(what, t) if clock else []
         if self.ignored is not None and self.ignored.any():
             low, high = self.valid or (math.nan, math.nan)
             out.append(f"{what}: {int(self.ignored.sum())} of {len(self.values)} samples lie at or beyond valid = [{low:g}, {high:g}] and are ignored.")
@@ -128,7 +130,8 @@ class Observation:
             )
             out.append(f"{what} counts in steps of {self.resolution:.3g}: {share}.")
         if x.min() == x.max():
-            return [*out, f"{what} is constant ({x[0]:g}); it says little, unless the mechanism was at rest."]
+            rest = "the mechanism was at rest" if clock else "that part of it was never moved"
+            return [*out, f"{what} is constant ({x[0]:g}); it says little, unless {rest}."]
         for word, limit in (("largest", x.max()), ("smallest", x.min())):
             share = float(np.mean(x == limit))
             if share > SATURATED:
@@ -208,8 +211,13 @@ class Recording:
     """Of the file; of several files, the SHA-256 of their hexadecimal digests, one per line; None for data in memory."""
     initial: Mapping[str, Any] = field(default_factory=dict)
     """What is known of joints at the start: `{"joint.a.angle": 0.3}` exactly, `{"joint.a.rate": {"value": 0.0, "sd": 0.01}}` with a standard deviation."""
+    poses: bool = False
+    """Whether these are poses at rest, without a clock: the time of a sample is the number of its pose."""
 
     def __post_init__(self) -> None:
+        if self.poses and (self.drives or self.initial):
+            word = "drives" if self.drives else "initial values"
+            raise CalibodyError(f'The recording "{self.name}" has poses at rest, and {word}; poses have neither dynamics nor a start: leave them out.')
         object.__setattr__(self, "initial", check_initial(self.initial, f'The recording "{self.name}"'))
         observations, drives = _members(self.name, self.observations, Observation), _members(self.name, self.drives, Drive)
         if not observations:
@@ -263,13 +271,20 @@ class Recording:
 
     def warnings(self) -> list[str]:
         """Sentences about what looks wrong but can be fitted."""
-        return [s for o in self.observations for s in o.warnings()] + [s for d in self.drives for s in d.warnings(self.start)]
+        return [s for o in self.observations for s in o.warnings(clock=not self.poses)] + [s for d in self.drives for s in d.warnings(self.start)]
+
+    @property
+    def numbered(self) -> np.ndarray:
+        """Numbers of the poses in which anything was observed."""
+        return np.unique(np.concatenate([o.times[o.present] for o in self.observations]))
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.start:g} s to {self.end:g} s, from {self.source}"]
+        span = f"{len(self.numbered)} poses" if self.poses else f"{self.start:g} s to {self.end:g} s"
+        lines = [f"{self.name}: {span}, from {self.source}"]
         for o in self.observations:
             noise = "noise not given" if o.sd is None else f"sd {o.sd:g}" + ("" if o.relative_sd is None else " (typical)")
-            lines.append(f"  observed  {o.channel}  {int(o.present.sum())} samples, {1 / o.period:.4g} Hz, {noise}")
+            rate = "" if self.poses else f"{1 / o.period:.4g} Hz, "
+            lines.append(f"  observed  {o.channel}  {int(o.present.sum())} samples, {rate}{noise}")
         for channel, known in self.initial.items():
             lines.append(f"  initial   {channel}  {known.value:g}" + ("" if known.sd is None else f", sd {known.sd:g}"))
         for d in self.drives:
@@ -281,7 +296,8 @@ class Recording:
         """For notebooks: what was observed, what drove it, what is known of the start, and what looks wrong."""
         rows = []
         for o in self.observations:
-            rows.append(("observed", o.channel, str(int(o.present.sum())), f"{1 / o.period:.4g}", "found by the fit" if o.sd is None else f"{o.sd:.4g}"))
+            rate, sd = "" if self.poses else f"{1 / o.period:.4g}", "found by the fit" if o.sd is None else f"{o.sd:.4g}"
+            rows.append(("observed", o.channel, str(int(o.present.sum())), rate, sd))
         for d in self.drives:
             rows.append(("driven", d.channel, str(len(d.signal.times)), "", "" if d.sd is None else f"{d.sd:.4g}"))
         for channel, known in self.initial.items():

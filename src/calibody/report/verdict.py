@@ -164,8 +164,8 @@ def _suspicion(found: Saved) -> str:
 
 def _converged(found: Saved) -> Item:
     if found.converged and found.mesh is not None:
-        mesh = f"a mesh of {plain(1e3 * found.mesh.h, 3)} ms" + (f", refined {counted(found.mesh.refinements, 'time')}" if found.mesh.refinements else "")
-        return Item("Did it converge?", GOOD, f"Yes, after {counted(found.iterations, 'iteration')} on {mesh}.")
+        mesh = f" on a mesh of {plain(1e3 * found.mesh.h, 3)} ms" + (f", refined {counted(found.mesh.refinements, 'time')}" if found.mesh.refinements else "")
+        return Item("Did it converge?", GOOD, f"Yes, after {counted(found.iterations, 'iteration')}{mesh if found.mesh.h else ''}.")
     return Item("Did it converge?", BAD, f"No: {found.status}")
 
 
@@ -241,9 +241,7 @@ def _lacking(found: Saved) -> Iterator[Item]:
             f"joint.{joint}: {plain(f.sd, 2)} (standard deviation) with a memory of {plain(f.correlation_time, 2)} s." for joint, f in found.slow_forces.items()
         )
         sizes += tuple(
-            f"Those of joint.{t.joints[0]} and joint.{t.joints[1]} go together: correlation {t.correlation:.2f}."
-            for t in found.forces_together
-            if abs(t.correlation) > 0.5
+            f"Those of joint.{t.joints[0]} and joint.{t.joints[1]} go together: correlation {t.correlation:.2f}." for t in found.forces_together if t.common
         )
         sentence = f"Forces that the model has no place for were estimated with the motion, at {listed([f'joint.{j}' for j in forces])}."
         yield Item("How large is what it lacks?" if found.lacks else question, GOOD, sentence, sizes)
@@ -280,7 +278,8 @@ def _residuals(found: Saved) -> Iterator[Item]:
         return
     given = bool(found.document["noise"]["given"])
     large = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE]
-    small = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
+    posed = found.mesh is not None and not found.mesh.h  # every pose has coordinates of its own, which take up most of the noise of some channels
+    small = [c for c, f in fit.items() if given and not posed and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
     smoothed = bool(found.slow_forces) or any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
     lacking = {s.path for s in found.lacks}
     coloured = [c for c, f in fit.items() if f"{c}.noise" in lacking or (not smoothed and f["whiteness"] is not None and f["whiteness"] < NOT_WHITE)]

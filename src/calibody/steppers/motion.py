@@ -159,6 +159,8 @@ class Motion:
             return self._transmitted(f"site.{name}.{quantity}")
         link = self.structure.body_link[site.body]
         H = self.frames.H[:, :, link]
+        if quantity in ("angle", "orientation", "pose"):
+            return self._turned(imu.sensor_axes(H[..., :-1], site), self._point_on(site.body, site.position), quantity)
         if quantity == "angular_rate":
             rho, dofs = imu.angular_rates(H, site, self.h), self.structure.dofs_above[link]
             turning = imu.sensor_axes(H, site)[..., 0].T @ (self.frames.T[:3, dofs, 0] @ self.start_rate[dofs])
@@ -176,10 +178,15 @@ class Motion:
             return H[:, 3].T.copy()
         if quantity == "com":
             return self._point_on(name, self.model.body(name).com)
-        quaternions = np.array([al.matrix_quaternion(R) for R in H[:, :3].transpose(2, 0, 1)])
+        return self._turned(H[:, :3], H[:, 3].T, quantity)
+
+    @staticmethod
+    def _turned(R: np.ndarray, position: np.ndarray, quantity: str) -> np.ndarray:
+        """Axes (3, 3, nodes) as rotation vectors (`angle`) or quaternions (`orientation`), or with a position (nodes, 3) as a pose."""
+        quaternions = np.array([al.matrix_quaternion(one) for one in R.transpose(2, 0, 1)])
         if quantity == "angle":
             return np.stack(al.quaternion_log(tuple(quaternions.T))).T  # type: ignore[arg-type]
-        return quaternions if quantity == "orientation" else np.concatenate([H[:, 3].T, quaternions], axis=1)
+        return quaternions if quantity == "orientation" else np.concatenate([position, quaternions], axis=1)
 
     def _actuator(self, name: str, quantity: str) -> np.ndarray:
         a = [x.name for x in self.model.actuators].index(name)
