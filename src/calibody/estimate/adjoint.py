@@ -22,7 +22,6 @@ import numpy as np
 from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, States
 from calibody.estimate.observed import predicted
-from calibody.estimate.problem import Problem
 from calibody.estimate.reported import groups
 from calibody.mechanics.compilation import jax
 from calibody.mechanics.plan import plan_of
@@ -118,7 +117,7 @@ class Adjoint:
 
     def _of_run(self, r: int, states: States, theta: np.ndarray, n: np.ndarray) -> np.ndarray:
         """Ct'n of one run: of the numbers of the step by one backward pass, of others by their columns."""
-        problem, run = self.problem, self.problem.runs[r]
+        problem = self.problem
         own = problem.columns[r]
         apart = [k for k in own if self._apart(int(k))]
         out = np.zeros(len(theta))

@@ -19,7 +19,7 @@ from calibody.estimate.engine_problem import EngineProblem, EngineRun, Starts, s
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
 from calibody.estimate.outcome import outcome
-from calibody.estimate.reported import initial_theta, theta_of
+from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.estimate.result import Mesh
 from calibody.estimate.run import Run
 from calibody.estimate.shots import ALONE, NO_START
@@ -48,6 +48,14 @@ TOLERANCE = 1e-2
 """Standard deviations by which the last step moves the parameters, as of transcription."""
 FEASIBILITY = 1e-6
 """rad, m: by which windows may miss each other at the end."""
+WIDE = (1.0, 100.0)
+"""Widths of differences (`EngineProblem.wide`), one after the other where a fit does not converge with the one before."""
+ROUGH = 0.5
+"""With wide differences: standard deviations (rms of the parameters) by which a last step that lowers nothing would still move them. It is reported beside the error bars, as the error of a mesh is."""
+JAGGED = (
+    "The cost is jagged, as where impacts fall into one step or the next: slopes were taken over a hundredth of the parameters' scales, and where the minimum is was found to "
+    "within the discretisation error that stands beside each; a smaller time step makes it smaller."
+)
 NOISE_SETTLED, ROUNDS = 0.02, 8
 """Relative change of a channel's noise, where it was not stated, that ends the turns between it and the parameters; most of those turns."""
 
@@ -100,7 +108,9 @@ def prepared(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
     return problem, given
 
 
-def _fit(problem: EngineProblem, recordings: Sequence[Recording], theta: np.ndarray, given: bool, asked: Shooting, report: Report | None, began: float) -> Result:
+def _fit(
+    problem: EngineProblem, recordings: Sequence[Recording], theta: np.ndarray, given: bool, asked: Shooting, report: Report | None, began: float
+) -> Result:
     history: list[Iteration] = []
     tell = Teller(problem.entries, report)
 
@@ -111,12 +121,16 @@ def _fit(problem: EngineProblem, recordings: Sequence[Recording], theta: np.ndar
     if not np.isfinite(problem.values(x, theta)[0]).all():
         solution = Solution(x, theta, NO_START, 0.0, [], None)
     else:
-        solution = minimise(problem, x, theta, Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY), note)
+        problem, solution = _solved(problem, x, theta, note)
         problem, solution = _with_noise(problem, solution, note)
         if not solution.converged and asked.windows == 1:
             solution.status += ALONE
-    found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)
-    notes = [f"The noise of {c} was not stated; it was estimated with the parameters." for c in dict.fromkeys(c for run in problem.runs for c in run.noise.missing)]
+    found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
+    notes = [
+        f"The noise of {c} was not stated; it was estimated with the parameters." for c in dict.fromkeys(c for run in problem.runs for c in run.noise.missing)
+    ]
+    if problem.wide > 1.0 and solution.converged:
+        notes.append(JAGGED)
     return outcome(
         problem,
         solution,
@@ -125,12 +139,33 @@ def _fit(problem: EngineProblem, recordings: Sequence[Recording], theta: np.ndar
         given=given,
         history=history,
         mesh=Mesh(problem.engine.h, 0),
-        error=None,
+        error=_left(problem, solution) if problem.wide > 1.0 and solution.converged else None,
         notes=notes,
         seconds=time.perf_counter() - began,
         process_noise={},
         again=partial(_again, problem, asked),
     )
+
+
+def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, note: Report) -> tuple[EngineProblem, Solution]:
+    """With fine differences, and where these do not converge with wide ones from where they ended."""
+    solution = None
+    for wide in WIDE:
+        problem = replace(problem, wide=wide)
+        start = (x, theta) if solution is None else (solution.x, solution.theta)
+        fine = Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY)
+        solution = minimise(problem, *start, fine if wide == 1.0 else replace(fine, close=ROUGH), note)
+        if solution.converged:
+            break
+    assert solution is not None
+    return problem, solution
+
+
+def _left(problem: EngineProblem, solution: Solution) -> np.ndarray:
+    """What one more step would move every number reported by."""
+    theta = solution.theta
+    taken = step(problem.linearise(solution.x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale)
+    return np.abs(values_of(problem.entries, problem.shift(theta, taken.parameters)) - values_of(problem.entries, theta))
 
 
 def _again(problem: EngineProblem, asked: Shooting, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:

@@ -25,7 +25,7 @@ from calibody.estimate.layout import Layout
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import SENSOR, Observed, sensor
 from calibody.estimate.run import Nodes, Noise
-from calibody.estimate.unknowns import Entry, named
+from calibody.estimate.unknowns import named
 from calibody.mechanics import channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.structure import Numbers, Structure
@@ -154,7 +154,9 @@ class EngineProblem(Observed[EngineRun, Starts]):
     engine: Engine = field(kw_only=True)
     sensed: tuple[str, ...] = field(kw_only=True)
     """The channels of the engine's sensors."""
-    slope: float = 0.0
+    wide: float = field(default=1.0, kw_only=True)
+    """What differences are taken over, in units of `STATE` and `PARAMETER`: many times that where impacts, which fall into one step or the next, make finer ones jagged."""
+    slope: np.ndarray | float = 0.0
 
     @property
     def small(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -180,7 +182,9 @@ class EngineProblem(Observed[EngineRun, Starts]):
         run, control = self.runs[r], self._controls(r)
         count, W = len(starts), run.windows
         batch: Batch = self.engine.steps(
-            [m for m in models for _ in range(W)], starts.reshape(count * W, -1), np.broadcast_to(control, (count, *control.shape)).reshape(count * W, *control.shape[1:])
+            [m for m in models for _ in range(W)],
+            starts.reshape(count * W, -1),
+            np.broadcast_to(control, (count, *control.shape)).reshape(count * W, *control.shape[1:]),
         )
         last = np.diff(run.bounds) - 1
         for v in range(count):
@@ -198,13 +202,13 @@ class EngineProblem(Observed[EngineRun, Starts]):
         for j in range(e.n):
             d = np.zeros(e.n)
             for sign in (1.0, -1.0):
-                d[j] = sign * STATE
+                d[j] = sign * self.wide * STATE
                 starts.append(np.stack([e.moved(s, d) for s in x.s]))
                 models.append(models[0])
-            steps.append(2.0 * STATE)
+            steps.append(2.0 * self.wide * STATE)
         for k in own:
             high, low = (theta.copy() for _ in range(2))
-            high[k], low[k] = (np.clip(theta[k] + sign * PARAMETER * self.scale[k], self.lower[k], self.upper[k]) for sign in (1.0, -1.0))
+            high[k], low[k] = (np.clip(theta[k] + sign * self.wide * PARAMETER * self.scale[k], self.lower[k], self.upper[k]) for sign in (1.0, -1.0))
             for moved in (high, low):
                 starts.append(x.s)
                 model = self.model_of(r, moved)[0]

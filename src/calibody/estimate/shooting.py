@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from calibody.model import Model
     from calibody.recording.recording import Recording
 
-STEPPERS = ("variational", "spook", "mujoco")
+STEPPERS = ("variational", "mujoco")
 GRADIENTS = ("forward", "adjoint")
 AUTO = "auto"
 
@@ -29,7 +29,7 @@ class Shooting(AbstractEstimator):
     name: ClassVar[str] = "shooting"
 
     stepper: str = "variational"
-    """ "variational": the scheme of `cb.simulate`; "mujoco": MuJoCo's own engine with the options, contacts, tendons and muscles of the file; "spook": the regularised scheme of real-time engines.
+    """ "variational": the scheme of `cb.simulate`; "mujoco": MuJoCo's own engine with the options, contacts, tendons and muscles of the file.
     Take the one that will simulate with the numbers."""
     windows: int | str = AUTO
     """In how many windows every recording is cut, each with a start of its own that is unknown; the windows match at the solution. 1 is single shooting, which fails where small
@@ -54,7 +54,12 @@ class Shooting(AbstractEstimator):
             given = getattr(self, option)
             refuse_unless(given is None or (is_finite(given) and given > 0), option, given, "a positive number, or leave it out")
         own = self.stepper == "variational"
-        refuse_unless(own or self.gradient == "forward", "gradient", self.gradient, f'"forward", or use stepper = "variational" (of stepper = "{self.stepper}" only states are known)')
+        refuse_unless(
+            own or self.gradient == "forward",
+            "gradient",
+            self.gradient,
+            f'"forward", or use stepper = "variational" (of stepper = "{self.stepper}" only states are known)',
+        )
         refuse_unless(own or self.coordinates == AUTO, "coordinates", self.coordinates, f'"auto": stepper = "{self.stepper}" has its own')
         refuse_unless(own or self.friction_rate is None, "friction_rate", self.friction_rate, f'none: stepper = "{self.stepper}" has its own friction')
 

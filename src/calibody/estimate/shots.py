@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +18,8 @@ from calibody.estimate.adjoint import descend
 from calibody.estimate.concluded import concluded
 from calibody.estimate.dry import FRICTION_STAGES, rms_rates
 from calibody.estimate.layout import NODES, States
-from calibody.estimate.mesh import refuse_step
 from calibody.estimate.level import Level
+from calibody.estimate.mesh import refuse_step
 from calibody.estimate.meshes import TOLERANCE, Meshes
 from calibody.estimate.problem import Problem, owners
 from calibody.estimate.recipe import prepared
@@ -28,7 +27,7 @@ from calibody.estimate.reported import theta_of
 from calibody.estimate.telling import SHOT
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.threads import spread
-from calibody.solve.windows import Shot, Windows, bounds_of, spans, unrolled
+from calibody.solve.windows import Windows, bounds_of, spans, unrolled
 from calibody.steppers.resume import Resuming
 
 if TYPE_CHECKING:
@@ -41,9 +40,7 @@ if TYPE_CHECKING:
 
 SHORTEST = 4
 """Nodes of a window: its two, one that is stepped to, and one more."""
-NO_START = (
-    "stopped before the first iteration: from the initial values a window cannot be simulated to its end; use more windows, better initial values, or a shorter step h."
-)
+NO_START = "stopped before the first iteration: from the initial values a window cannot be simulated to its end; use more windows, better initial values, or a shorter step h."
 ALONE = " A single window follows small differences for the whole recording; use more windows."
 
 
@@ -130,7 +127,7 @@ def rolled(problem: Problem, r: int, states: States, theta: np.ndarray, bounds: 
     q, forces = states.q.copy(), states.multipliers.copy()
     resume = Resuming(run.structure, numbers, run.active, run.h, run.delta)
     near = problem.frames(r, states, model, numbers).s[: len(run.structure.scalar_coordinates)]
-    for first, end in spans(bounds):  # pyright: ignore[reportArgumentType]
+    for first, end in spans(bounds):
         inside, last = slice(first, end - 1), end - 2
         found = resume(q[:, first : first + 2], near[:, first], control[:, inside], applied[:, inside])
         if found is None or not np.isfinite(found.q).all():

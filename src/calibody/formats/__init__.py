@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibody.errors import FormatError
+from calibody.errors import FormatError, shown
 
 if TYPE_CHECKING:
     from calibody.model import Model
@@ -22,7 +22,7 @@ def load(path: str | os.PathLike[str], contacts: bool = False, engine: str | Non
 
     path = _as_path(path)
     if engine not in (None, "mujoco"):
-        raise FormatError(f'engine = {engine!r}; give "mujoco", or leave it out for calibody\'s own mechanics.')
+        raise FormatError(f'engine = {shown(engine)}; give "mujoco", or leave it out for calibody\'s own mechanics.')
     model, source = content.read(edit.read_bytes(path), path, contacts, engine is not None)
     return dataclasses.replace(model, source=source)
 

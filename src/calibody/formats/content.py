@@ -25,6 +25,6 @@ def read(content: bytes, path: Path, touching: bool = False, engine: bool = Fals
     if reader is None:
         raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
     if engine and reader is not mjcf.read:
-        raise FormatError(f"{path} is URDF, which MuJoCo's engine gets as MJCF; convert it (calibody convert), and load that with engine=\"mujoco\".")
+        raise FormatError(f'{path} is URDF, which MuJoCo\'s engine gets as MJCF; convert it (calibody convert), and load that with engine="mujoco".')
     with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
         return mjcf.read(document, path, touching, engine) if engine else reader(document, path, touching)

@@ -190,8 +190,3 @@ class NativeSensor(Native):
 
 
 NATIVES: tuple[type[Native], ...] = (NativeGeom, NativeJoint, NativeTendon, NativeMuscle, NativeActuator, NativeOption, NativeSensor)
-
-
-def owner_column(field: Number) -> int:
-    """How many columns a field takes in its array."""
-    return max(1, len(field.components))

@@ -20,8 +20,9 @@ costs one solution whatever the number of parameters (`estimate/adjoint.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Windows(AbstractProblem):
 
     def values(self, x: Shot, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         motion = x.rolled(theta, self.roll)
-        return (np.full(1, np.inf),) * 2 if motion is None else self.whole.values(motion, theta)
+        return (np.full(1, np.inf), np.full(1, np.inf)) if motion is None else self.whole.values(motion, theta)
 
     def move(self, x: Shot, d: np.ndarray) -> Shot:
         return Shot(self.whole.move(x.motion, d))
@@ -101,5 +102,6 @@ def bounds_of(nodes: int, windows: int, shortest: int) -> np.ndarray:
     return np.append(np.round(np.arange(count) * (nodes / count)).astype(int), nodes)
 
 
-def spans(bounds: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+def spans(bounds: np.ndarray) -> list[tuple[int, int]]:
+    """First node of every window, and the node after its last."""
+    return list(pairwise(bounds.tolist()))

@@ -143,7 +143,8 @@ class Engine:
         whole[:, first : first + starts.shape[1]] = starts
         busy = len(starts) * control.shape[1] >= MANY
         with quiet(), rollout.Rollout(nthread=len(self._data) if busy else 0) as run:
-            state, sensors = run.rollout(list(models), self._data if busy else self._data[:1], whole, control, control_spec=spec)
+            found: Any = run.rollout(list(models), self._data if busy else self._data[:1], whole, control, control_spec=spec)
+        state, sensors = (np.asarray(x) for x in found)
         return Batch(state[:, :, first : first + starts.shape[1]], sensors[:, :, self.columns])
 
     def controls(self, model: Model, driven: Mapping[str, np.ndarray], steps: int) -> np.ndarray:
@@ -235,7 +236,7 @@ Writer = Callable[[Engine, Any, Any, Any], None]
 
 
 def _write_native(engine: Engine, m: Any, native: Any, field: str) -> None:
-    kind = {"geom": "geometry", "muscle": "actuator"}.get(native.OBJECT, native.OBJECT)
+    kind: str = {"geom": "geometry", "muscle": "actuator"}.get(native.OBJECT, str(native.OBJECT))
     value = np.atleast_1d(getattr(native, field))
     for array, first in native.ARRAYS[field]:
         if kind == "option":

@@ -48,7 +48,11 @@ class MuJoCo(AbstractStepper):
         count = steps if good[:steps].all() else int(np.argmin(good[:steps]))
         states = np.concatenate([_state(engine, structure, start)[None], batch.states[0, :count]])
         q = coordinates_of(engine, structure, states)
-        failure = None if count == steps else f"At t = {count * h:.6g} s the engine's state is not finite: the motion is unstable; take a smaller h, or look at the options of the file."
+        failure = (
+            None
+            if count == steps
+            else f"At t = {count * h:.6g} s the engine's state is not finite: the motion is unstable; take a smaller h, or look at the options of the file."
+        )
         none = np.zeros((structure.nc, q.shape[1]))
         return Trajectory(q, none, 0, np.ones(structure.nc, dtype=bool), failure, read=_wholes(read, batch.sensors[0, : count + 1]))
 

@@ -62,13 +62,13 @@ class _Pull:
 
     def __call__(self, values: Values, ends: Any, mu: Any, multipliers: Any, nu: Any, control: Any, applied: Any, h: Any, delta: Any) -> Values:
         def whole(values: Values) -> Any:
-            parts = jax.vmap(lambda *interval: self._interval(values, *interval, h, delta))(ends, mu, multipliers, nu, control, applied)
+            parts = jax.vmap(lambda *interval: self._interval(values, interval, h, delta))(ends, mu, multipliers, nu, control, applied)
             return parts.sum()
 
         return jax.grad(whole)(values)
 
-    def _interval(self, values: Values, ends: Any, mu: Any, multipliers: Any, nu: Any, u: Any, applied: Any, h: Any, delta: Any) -> Any:
-        ((qa, qb), (sa, sb)), ((mu_a, mu_b),) = ends, mu
+    def _interval(self, values: Values, interval: tuple, h: Any, delta: Any) -> Any:
+        ((qa, qb), (sa, sb)), ((mu_a, mu_b),), multipliers, nu, u, applied = interval
         a, b = self.program.node(values, qa, sa), self.program.node(values, qb, sb)
         left, right, _ = self.program.left_right(values, a, b, u, applied, h, delta)
         out = mu_a @ left + mu_b @ right
