@@ -242,3 +242,40 @@ def test_a_model_built_in_python_runs_there_too() -> None:
     ours, theirs = (cb.simulate(model, 1.0, 1e-4, {"joint.hinge.angle": 1.0}, stepper=s) for s in ("variational", "mujoco"))
     assert np.abs(ours["joint.hinge.angle"] - theirs["joint.hinge.angle"]).max() < 5e-4  # of first order in the step
     assert resolve(model, "joint.hinge.angle").path in theirs.read
+
+
+def test_in_an_experiment_file_with_folder_and_report(tmp_path: Path) -> None:
+    import polars
+
+    from calibody import experiment
+    from calibody.experiment import folder as run_folder
+    from calibody.report import write
+
+    model = written(tmp_path, ARM)
+    motion = cb.simulate(model.replace({"mujoco.muscle.biceps.force": 150.0}), 1.0, 0.002, {"joint.elbow.angle": -0.5}, {"mujoco.muscle.biceps": 0.5}, stepper="mujoco")
+    angles = {o.channel: o.values for o in observed(motion, 5, {"joint.shoulder.angle": 2e-3, "joint.elbow.angle": 2e-3})}
+    columns = {"t": motion.time[::5], "a": angles["joint.shoulder.angle"], "b": angles["joint.elbow.angle"], "u": 0.5 + 0.0 * motion.time[::5]}
+    polars.DataFrame(columns).write_csv(tmp_path / "log.csv")
+    (tmp_path / "arm.toml").write_text("""
+[model]
+file = "model.xml"
+engine = "mujoco"
+[[run]]
+data = "log.csv"
+observe = { "joint.shoulder.angle" = { column = "a", sd = 2e-3 }, "joint.elbow.angle" = { column = "b", sd = 2e-3 } }
+drive = { "mujoco.muscle.biceps" = "u" }
+[[estimate]]
+path = "mujoco.muscle.biceps.force"
+initial = 200.0
+[method]
+name = "shooting"
+stepper = "mujoco"
+windows = 10
+""")
+    what = experiment.load(tmp_path / "arm.toml")
+    result = cb.fit(what.model(), what.runs(), what.estimate(), method=what.method)
+    assert result.converged
+    folder = run_folder.write(result, tmp_path / "fit", what, "calibody fit arm.toml", {})
+    saved = cb.open(folder)
+    assert saved.parameters == result.parameters and saved.model["mujoco.muscle.biceps.force"] == result.parameters["mujoco.muscle.biceps.force"].value
+    assert "mujoco.muscle.biceps.force" in write(folder).read_text(encoding="utf-8")
