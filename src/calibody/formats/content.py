@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import FormatError
-from calibody.formats import edit, mjcf, urdf
+from calibody.formats import edit, mjcf, osim, urdf
 
 if TYPE_CHECKING:
     from calibody.formats.source import Source
     from calibody.model import Model
 
-READERS = {"mujoco": mjcf.read, "robot": urdf.read}
+READERS = {"mujoco": mjcf.read, "robot": urdf.read, "OpenSimDocument": osim.read}
 """By the root element."""
 
 
@@ -23,8 +23,10 @@ def read(content: bytes, path: Path, touching: bool = False, engine: bool = Fals
     document = edit.parse(content, str(path))
     reader = READERS.get(document.root.tag)
     if reader is None:
-        raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
+        raise FormatError(
+            f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>), URDF (<robot>) or OpenSim (<OpenSimDocument>) file."
+        )
     if engine and reader is not mjcf.read:
-        raise FormatError(f'{path} is URDF, which MuJoCo\'s engine gets as MJCF; convert it (calibody convert), and load that with engine="mujoco".')
+        raise FormatError(f'{path} is no MJCF, which is what MuJoCo\'s engine reads; convert it (calibody convert), and load that with engine="mujoco".')
     with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
         return mjcf.read(document, path, touching, engine) if engine else reader(document, path, touching)

@@ -11,7 +11,7 @@ from typing import Any
 from calibody.formats.edit import Document, Element
 from calibody.model import Model, Transmission
 
-MJCF, URDF = "mjcf", "urdf"
+MJCF, URDF, OSIM = "mjcf", "urdf", "osim"
 ENGINE = "engine"
 """Detail of a source: whether the model was read for MuJoCo's own engine."""
 
@@ -78,7 +78,7 @@ def _same(field: str, a: Any, b: Any) -> bool:
 
 
 def _flat(value: Any) -> list[float]:
-    return [float(x) for x in value] if isinstance(value, (tuple, list)) else [float(value)]
+    return [x for part in value for x in _flat(part)] if isinstance(value, (tuple, list)) else [float(value)]
 
 
 def _unit(values: list[float]) -> list[float]:
