@@ -252,7 +252,9 @@ def test_in_an_experiment_file_with_folder_and_report(tmp_path: Path) -> None:
     from calibody.report import write
 
     model = written(tmp_path, ARM)
-    motion = cb.simulate(model.replace({"mujoco.muscle.biceps.force": 150.0}), 1.0, 0.002, {"joint.elbow.angle": -0.5}, {"mujoco.muscle.biceps": 0.5}, stepper="mujoco")
+    motion = cb.simulate(
+        model.replace({"mujoco.muscle.biceps.force": 150.0}), 1.0, 0.002, {"joint.elbow.angle": -0.5}, {"mujoco.muscle.biceps": 0.5}, stepper="mujoco"
+    )
     angles = {o.channel: o.values for o in observed(motion, 5, {"joint.shoulder.angle": 2e-3, "joint.elbow.angle": 2e-3})}
     columns = {"t": motion.time[::5], "a": angles["joint.shoulder.angle"], "b": angles["joint.elbow.angle"], "u": 0.5 + 0.0 * motion.time[::5]}
     polars.DataFrame(columns).write_csv(tmp_path / "log.csv")
@@ -265,7 +267,7 @@ data = "log.csv"
 observe = { "joint.shoulder.angle" = { column = "a", sd = 2e-3 }, "joint.elbow.angle" = { column = "b", sd = 2e-3 } }
 drive = { "mujoco.muscle.biceps" = "u" }
 [[estimate]]
-path = "mujoco.muscle.biceps.force"
+parameter = "mujoco.muscle.biceps.force"
 initial = 200.0
 [method]
 name = "shooting"
