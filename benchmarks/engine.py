@@ -63,45 +63,8 @@ def by_calibody(name: str, factor: float, windows: int | str = "auto") -> tuple[
 
 
 def by_sysid(name: str, factor: float) -> tuple[str, dict[str, float], dict[str, float | None]]:
-    import mujoco
-    from mujoco import sysid
-
-    links, angles, drive, truth = made(name)
-    spec = mujoco.MjSpec.from_file(str(RACE / f"tumbling_{name.split('_')[1]}.xml"))
-    for i in range(links):
-        sensor = spec.add_sensor()
-        sensor.name, sensor.type, sensor.objtype, sensor.objname = f"angle{i + 1}", mujoco.mjtSensor.mjSENS_JOINTPOS, mujoco.mjtObj.mjOBJ_JOINT, f"hinge{i + 1}"
-    model = spec.compile()
-
-    def setter(field: str, i: str):
-        def put(s, p) -> None:
-            value = float(p.value[0])
-            if field == "mass":
-                s.body(f"link{i}").mass = value
-            elif field == "inertia":
-                s.body(f"link{i}").inertia = [1.0, value, 1.0]
-            elif field == "damping":
-                s.joint(f"hinge{i}").damping = [value, 0.0, 0.0]
-            else:
-                s.joint(f"hinge{i}").frictionloss = value
-
-        return put
-
-    params = sysid.ParameterDict()
-    for key, value in truth.items():
-        params.add(sysid.Parameter(key, nominal=factor * value, min_value=0.05 * value, max_value=20.0 * value, modifier=setter(key[:-1], key[-1])))
-    start = sysid.create_initial_state(model, *(np.array(x[:links]) for x in START), np.zeros(0))
-    measured = sysid.TimeSeries.from_names(angles[:, 0], angles[:, 1:], model)
-    sequences = sysid.ModelSequences("race", spec, name, start, sysid.TimeSeries(drive[:, 0], drive[:, 1:]), measured)
-    residual = sysid.build_residual_fn(models_sequences=[sequences])
-    best, outcome = sysid.optimize(initial_params=params, residual_fn=residual, verbose=False)
-    sd: dict[str, float | None] = dict.fromkeys(truth)
-    try:
-        covariance, _ = sysid.calculate_intervals(residual(outcome.x, best)[0], outcome.jac)
-        sd = {k: float(np.sqrt(covariance[i, i])) for i, k in enumerate(truth)}
-    except (AttributeError, ValueError, IndexError, np.linalg.LinAlgError):
-        pass
-    return "ended", {k: float(best[k].value[0]) for k in truth}, sd
+    found = fitted_by_sysid(name, factor, *made(name), across=1.0)
+    return found["status"], found["value"], found["sd"]
 
 
 def main() -> int:
