@@ -16,6 +16,7 @@ import pytest
 
 import calibody as cb
 from calibody import cli
+from calibody.estimate.designing import Designing
 from calibody.estimate.fit import ESTIMATORS
 from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
@@ -98,7 +99,7 @@ def test_the_walk_from_urdf_to_calibrated_urdf(tmp_path: Path, monkeypatch: pyte
 
 def test_all_keys_of_an_experiment_are_documented() -> None:
     text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
-    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, *ESTIMATORS.values()):
+    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, Designing, *ESTIMATORS.values()):
         for field in dataclasses.fields(kind):
             assert f"`{field.name}`" in text, field.name
 
@@ -161,6 +162,14 @@ def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
 
 
+def test_the_page_on_designs_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "design.md").read_text(encoding="utf-8"), "python")
+    scope: dict = {}
+    exec(compile(block, "design.md", "exec"), scope)
+    assert "worst combination" in capsys.readouterr().out
+    assert scope["found"].forecast.worst < 0.5 * scope["chirp"].worst
+
+
 def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = _blocks((ROOT / "docs" / "poses.md").read_text(encoding="utf-8"), "python")
     scope: dict = {}
@@ -210,6 +219,9 @@ GIVEN = (
     "StepDerivatives",
     "Result",
     "Prediction",
+    "Forecast",
+    "Population",
+    "Design",
     "Validation",
     "CrossValidation",
     "Posterior",

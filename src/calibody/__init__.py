@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from calibody.estimate.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
     from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
+    from calibody.estimate.design import Design as Design, design as design
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
+    from calibody.estimate.population import Population as Population, population as population
     from calibody.estimate.poses import Poses as Poses
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
@@ -99,6 +102,12 @@ _LATER = {
     "Anthropometry": "calibody.estimate.anthropometry",
     "compare_models": "calibody.estimate.comparison",
     "ModelComparison": "calibody.estimate.comparison",
+    "design": "calibody.estimate.design",
+    "Design": "calibody.estimate.design",
+    "forecast": "calibody.estimate.forecast",
+    "Forecast": "calibody.estimate.forecast",
+    "population": "calibody.estimate.population",
+    "Population": "calibody.estimate.population",
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",

@@ -78,8 +78,9 @@ def questioned(result: Result, method: AbstractEstimator, model: Model, recordin
 
 
 def default_method(poses: Iterable[bool]) -> str:
-    """For recordings of motion, or of poses at rest (whether each is)."""
-    return Poses.name if all(poses) else Transcription.name
+    """For recordings of motion, or of poses at rest (whether each is); where there are none yet, for those of motion."""
+    known = list(poses)
+    return Poses.name if known and all(known) else Transcription.name
 
 
 def refuse_poses(method: AbstractEstimator, recordings: Sequence[Recording]) -> None:
