@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from race import FIELDS, RACE, SD, SETS, START
+from race import FIELDS, RACE, SD, SETS, START, fitted_by_sysid
 
 STEP, EVERY = 0.002, 5
 PATHS = {"mass": "body.link{}.mass", "inertia": "body.link{}.inertia.yy", "damping": "joint.hinge{}.damping", "friction": "joint.hinge{}.friction"}
