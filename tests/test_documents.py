@@ -180,9 +180,13 @@ def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(block, "contact.md", "exec"), {})
+    simulated, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(simulated, "contact.md", "exec"), {})
     assert re.match(r"0\.\d+ s: contact\.floor at \d\.\d\d m/s, (stick|slip), \d+\.\d mJ lost\n", capsys.readouterr().out)
+    exec(compile(fitted, "contact.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith("status: converged") and "impacts on limit.stop." in said
+    assert re.search(r"limit\.stop at 0\.\d+ \+- \de-05 s, 0\.\d+ \+- \de-05 N m s\n", said)
 
 
 # -- the API page --------------------------------------------------------------------------------------------------------------------------

@@ -135,6 +135,8 @@ def posterior(
     began = time.perf_counter()
     Sampling(samples, starts, sampler, seed)  # refuses what does not fit
     result = _fitted(fitted, runs, estimate, options)
+    if result.problem.struck:
+        raise CalibodyError("The posterior of a fit with impacts is not known yet; result.events and the error bars are given their sequence.")
     refuse_improper(result)
     tell = report or (lambda _: None)
     modes = _modes(result, starts, seed, executor, kept, tell)

@@ -1,7 +1,8 @@
 """Shooting on the variational stepper: transcription's problem, of which only the starts of windows are free (`solve/windows.py`).
 
 A window begins with two nodes. The equations of the nodes before the next window's two are solved by the stepper (`steppers/resume.py`); those of the two nodes at its end, in which the next window's
-nodes stand already, are the matching rows. Data, unknowns, noise, error bars and what cannot be told are transcription's, because the problem is: on the same mesh both find the same numbers.
+nodes stand already, are the matching rows. Data, unknowns, noise, error bars and what cannot be told are transcription's, because the problem is: on the same mesh both find the same numbers. Contacts
+and limits do not act, which the result says (those of MuJoCo's engine act in `stepper = "mujoco"`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from calibody.estimate.problem import Problem, owners
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import theta_of
 from calibody.estimate.telling import SHOT
+from calibody.estimate.touching import NONE
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.threads import spread
 from calibody.solve.windows import Windows, bounds_of, spans, unrolled
@@ -50,18 +52,18 @@ def shoot(
 ) -> Result:
     began = time.perf_counter()
     h = _step(recordings, asked)
-    worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, kind=Shots)
+    worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, contacts=NONE, kind=Shots)
     worker.asked = asked
     levels = worker.levels(h, theta_of(worker.unknowns, start or {}), refine=False)
     return concluded(worker, levels, time.perf_counter() - began, halved=True)
 
 
 def refuse(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> None:
-    forecast.refuse(model, recordings, unknowns, "none", asked.coordinates, _step(recordings, asked))
+    forecast.refuse(model, recordings, unknowns, "none", asked.coordinates, _step(recordings, asked), contacts=NONE)
 
 
 def foresee(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> Identifiability:
-    return forecast.foresee(model, recordings, unknowns, coordinates=asked.coordinates)
+    return forecast.foresee(model, recordings, unknowns, coordinates=asked.coordinates, contacts=NONE)
 
 
 def _step(recordings: Sequence[Recording], asked: Shooting) -> float:

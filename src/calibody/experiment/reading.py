@@ -168,7 +168,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
                 f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [posterior], [design], [[site]], [[sensor]] and [[payload]]."}',
             )
     model = _one(file, "model", given.get("model", {}))
-    model.check_keys(("file", "held", "engine"))
+    model.check_keys(("file", "held", "engine", "contacts"))
     if "file" not in model.given:
         model.fail("file", 'the model is missing; give [model] with file = "robot.xml" (MJCF or URDF).')
     runs = tuple(_run(table) for table in _several(file, "run", given.get("run", [])))
@@ -187,6 +187,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
         held=_held(model),
         engine=_engine(model),
+        contacts=model.flag("contacts"),
         folder=file.path.parent,
         source=file.path.name,
         lines=_lines(file, runs, given),

@@ -129,6 +129,8 @@ class Experiment:
     """Joints that did not move, and where they were [rad or m]."""
     engine: str | None = None
     """The engine that the model is read for: "mujoco", or calibody's own mechanics."""
+    contacts: bool = False
+    """Whether the contacts and joint limits of the model's file act."""
     folder: Path = Path()
     """What the files are relative to."""
     source: str = field(default="experiment", compare=False)
@@ -159,7 +161,7 @@ class Experiment:
         path = self.folder / self.model_file
         with self.told_where("model"):
             refuse_missing(path, self.model_file, "The model", self.source)
-            model = formats.load(path, engine=self.engine)
+            model = formats.load(path, self.contacts, self.engine)
         with self.told_where("held", "model"):
             model = held(model, self.held)
         with self.told_where("payload", "site", "sensor"):
