@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import math
 import re
 import shlex
 import subprocess
@@ -114,6 +115,13 @@ def test_the_example_of_a_recording_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"`{suffix}`" in text for suffix in READERS)
 
 
+def test_the_examples_of_shooting_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,), (engine,) = (_blocks((ROOT / "docs" / name).read_text(encoding="utf-8"), "python") for name in ("shooting.md", "from_sysid.md"))
+    exec(compile(own, "shooting.md", "exec"), {})
+    exec(compile(engine, "from_sysid.md", "exec"), {})
+    assert capsys.readouterr().out.count("status: converged") == 2
+
+
 def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 1
@@ -173,9 +181,13 @@ def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(block, "contact.md", "exec"), {})
+    simulated, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(simulated, "contact.md", "exec"), {})
     assert re.match(r"0\.\d+ s: contact\.floor at \d\.\d\d m/s, (stick|slip), \d+\.\d mJ lost\n", capsys.readouterr().out)
+    exec(compile(fitted, "contact.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith("status: converged") and "impacts on limit.stop." in said
+    assert re.search(r"limit\.stop at 0\.\d+ \+- \de-05 s, 0\.\d+ \+- \de-05 N m s\n", said)
 
 
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
@@ -291,7 +303,7 @@ def test_the_example_of_prescribed_motion_runs() -> None:
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8"), re.DOTALL)
     scope: dict = {}
     exec(compile(block, "concepts.md", "exec"), scope)
-    assert scope["motion"]["joint.hinge.angle"][500] == pytest.approx(0.3 * np.sin(3.0))
+    assert scope["motion"]["joint.hinge.angle"][500] == pytest.approx(0.3 * math.sin(3.0))
 
 
 def test_every_page_is_in_the_navigation() -> None:

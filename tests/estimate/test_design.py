@@ -222,3 +222,45 @@ def test_what_cannot_be_asked_for_is_a_sentence(change: dict[str, object], sente
     with pytest.raises(cb.CalibodyError, match=sentence) as told:
         cb.design(two_links(), **given)  # type: ignore[arg-type]
     assert "\n" not in str(told.value)
+
+
+def _foreseen(result: cb.Result, unknowns: dict[str, cb.Unknown]) -> cb.Forecast:
+    """From the drives of a recording and the start of its motion alone, at the estimate."""
+    run, motion = result.recordings[0], result.motion()
+    sd = {o.channel: float(o.noise[0] or 0.0) for o in run.observations}
+    drive = {d.channel: cb.Signal(d.signal.times - run.start, d.signal.values, d.signal.hold) for d in run.drives}
+    initial = {f"joint.{j.name}.{word}": float(motion[f"joint.{j.name}.{word}"][0]) for j in result.model.joints for word in ("angle", "rate")}
+    values = {path: replace(unknowns[path], initial=e.value) for path, e in result.parameters.items()}
+    return cb.forecast(result.model, values, list(sd), sd, run.duration, drive, initial=initial, rate=1.0 / run.period)
+
+
+def _within_a_fifth(result: cb.Result, unknowns: dict[str, cb.Unknown]) -> int:
+    """How many error bars, and that each was foreseen to 20 %."""
+    found, count = _foreseen(result, unknowns), 0
+    for path, e in result.parameters.items():
+        foreseen = found.parameters[path].sd
+        assert (e.sd is None) == (foreseen is None), path
+        if e.sd is not None and foreseen is not None:
+            assert 0.8 < foreseen / e.sd < 1.2, path
+            count += 1
+    for d in result.determined:
+        assert 0.8 < found.sd(dict(d.terms)) / d.sd < 1.2, d.expression
+        count += 1
+    return count
+
+
+def test_the_error_bars_of_the_furuta_pendulum_are_foreseen(tmp_path: Path) -> None:
+    from calibody.demos import write
+    from calibody.experiment import load
+
+    experiment = load(write("furuta", tmp_path))
+    result = cb.fit(experiment.model(), experiment.runs(), experiment.estimate())
+    assert _within_a_fifth(result, experiment.estimate()) == 10
+
+
+def test_the_error_bars_of_the_race_are_foreseen(shared: Path) -> None:
+    from race_problems import problem
+
+    model, run, truth = problem(shared, "gentle_double")
+    unknowns = {path: cb.Unknown(1.5 * x) for path, x in truth.items()}
+    assert _within_a_fifth(cb.fit(model, run, unknowns), unknowns) == 8

@@ -32,7 +32,8 @@ def save(experiment: Experiment, path: str | Path) -> Path:
 
 
 def _document(experiment: Experiment) -> str:
-    blocks = [_block("[model]", {"file": experiment.model_file, **({"held": dict(experiment.held)} if experiment.held else {})})]
+    more = {**({"held": dict(experiment.held)} if experiment.held else {}), **({"contacts": True} if experiment.contacts else {})}
+    blocks = [_block("[model]", {"file": experiment.model_file, **more})]
     for key, elements in (("site", experiment.sites), ("sensor", experiment.sensors), ("payload", experiment.payloads)):
         blocks += [_block(f"[[{key}]]", changed(element)) for element in elements]
     blocks += [_run(run) for run in experiment.recordings]

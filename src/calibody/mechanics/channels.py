@@ -17,6 +17,7 @@
     contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
     contact.NAME.impulse | gap | slip            of the impacts in the step after a node; the least distance; the sliding speed where it is least
     limit.NAME.force | impulse | gap             the same of a stop, on the joint's coordinate
+    mujoco.sensor.NAME, mujoco.muscle.NAME       in models read for MuJoCo's engine: the readings of a sensor of the file; the control of a muscle (or mujoco.actuator.NAME)
 
 A vector channel takes `.x .y .z` for one component.
 
@@ -39,6 +40,7 @@ from calibody.errors import CalibodyError, meant, nearest
 from calibody.mechanics.elements import CONSTRAINTS, inplane
 from calibody.model import Model
 from calibody.model.elements import BALL, CYLINDRICAL, FREE, HINGE, ROLLING, SLIDE, WORLD
+from calibody.model.native import MUJOCO, NativeSensor
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -102,7 +104,8 @@ def drivable(model: Model, path: str) -> Channel:
     if (pushed := _pushed(model, path)) is not None:
         return pushed
     channel = resolve(model, path)
-    if not (is_control(channel) or is_joint_force(channel) or prescribes(channel)):
+    native = channel.kind == MUJOCO and model.tables[MUJOCO][channel.name].control
+    if not (is_control(channel) or native or is_joint_force(channel) or prescribes(channel)):
         raise CalibodyError(f'"{path}" cannot be driven; {DRIVABLE}.')
     return channel
 
@@ -215,6 +218,11 @@ def _catalogue(model: Model) -> Catalogue:
     for contact in model.contacts:
         for quantity, components, unit in _CONTACT:
             put("contact", contact.name, quantity, components, unit)
+    for native in model.natives:
+        if isinstance(native, NativeSensor):
+            put(MUJOCO, native.name, "", tuple(map(str, range(native.size))) if native.size > 1 else SCALAR, "as of MuJoCo")
+        elif native.control:
+            put(MUJOCO, native.name, "", SCALAR, "unit of control")
     for limit in model.limits:
         units = model.joint(limit.joint).units
         for quantity, unit in (("force", units["f"]), ("impulse", f"{units['f']} s"), ("gap", units["s"])):

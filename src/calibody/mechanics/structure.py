@@ -119,8 +119,13 @@ class Structure:
     """Channels of drives that prescribe motion, push bodies or pull springs, in the order of their rows."""
 
     @classmethod
-    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = (), driven: Collection[str] = ()) -> Structure:
-        """`unknown`: paths of numbers that may be zero now and are not to stay so; `driven`: channels of all drives, each a single number."""
+    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = (), driven: Collection[str] = (), engine: bool = False) -> Structure:
+        """`unknown`: paths of numbers that may be zero now and are not to stay so; `driven`: channels of all drives, each a single number; `engine`: of a model whose forces
+        are MuJoCo's (`model/native.py`), for its kinematics alone."""
+        if model.natives and not engine:
+            raise ModelError(
+                f'The model "{model.name}" was read for MuJoCo\'s engine; use stepper="mujoco" (in fits method = "shooting"), or load it without engine="mujoco".'
+            )
         if coordinates not in COORDINATES:
             raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
         loaded = tuple(j.name for j in model.joints if any(getattr(j, f) or f"joint.{j.name}.{f}" in unknown for f in LOADED))
@@ -180,6 +185,10 @@ class Structure:
 
     def applied_row(self, channel: Channel) -> int:
         """Where a drive that prescribes, pushes or pulls stands among the applied: after the velocities of the tree."""
+        if channel not in self.driven:
+            raise SimulationError(
+                f'Drive "{channel.path}" is not known to this method, which has drives of actuators and joint forces only; use the variational stepper, or transcription.'
+            )
         return self.tree_nv + self.driven.index(channel)
 
     @property

@@ -11,7 +11,8 @@ from calibody.errors import SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Structure
-from calibody.model import Model
+from calibody.model import Actuator, Model
+from calibody.model.native import MUJOCO
 from calibody.recording.signal import Signal
 
 # Gauss-Legendre points and weights on [0, 1]: the mean of a smooth function over an interval, exact to degree five.
@@ -55,16 +56,21 @@ def _component(path: str, value: Any, i: int, count: int) -> Any:
     )
 
 
-def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray) -> Drives:
-    """From channels to numbers, arrays, signals or functions; each channel is a single number."""
+def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray, plain: bool = False) -> Drives:
+    """From channels to numbers, arrays, signals or functions; each channel is a single number. `plain`: without what actuators make of their control, and with rows for those of an
+    engine after the model's own."""
     model, plan, n = structure.model, plan_of(structure), len(edges) - 1
-    control, applied = np.zeros((len(model.actuators), n)), np.zeros((structure.applied_rows, n))
+    natives = [native.name for native in model.natives if native.control] if plain else []
+    control, applied = np.zeros((len(model.actuators) + len(natives), n)), np.zeros((structure.applied_rows, n))
     names, start = [a.name for a in model.actuators], np.zeros((2, len(structure.prescribed)))
     for path, value in drive.items():
         channel = channels.driven(model, path)
         if channels.is_control(channel):
             actuator = model.tables["actuator"][channel.name]
+            actuator = Actuator("plain", actuator.joint) if plain else actuator
             control[names.index(channel.name)] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
+        elif channel.kind == MUJOCO and channel.name in natives:
+            control[len(names) + natives.index(channel.name)] = _means(path, value, edges, 0.0, None)
         elif channels.is_joint_force(channel):
             applied[_first_dof(plan, channel.name) + (channel.component or 0)] = _means(path, value, edges, 0.0, None)
         elif channels.prescribes(channel):
