@@ -23,8 +23,8 @@ BASE = ((0.809, -0.187), (0.765, 0.234), (-0.191, 0.828), (-0.578, 0.539), (-0.5
 TOP = ((0.317, -0.276), (0.266, 0.285), (0.092, 0.399), (-0.404, 0.147), (-0.383, -0.117), (0.114, -0.352))
 HEIGHT = (0.95, 1.02, 0.98, 1.05, 0.97, 1.0)
 """[m] feet of the legs on the ground, and where they hold the load."""
-MARKER = np.array([0.35, 0.3, 1.1])
-"""[m] what is measured, at the start: the origin of the world is there, so that 1 % of a sample is 1 % of what has moved."""
+MARKER, AWAY = np.array([0.35, 0.3, 1.1]), np.array([0.15, 0.15, -0.1])
+"""[m] what is measured, at the start; and how far that is from the origin of the world: no coordinate passes zero, where 1 % of it would be nothing."""
 H = 0.0125
 """Step of the fits' mesh [s]: two per sample."""
 
@@ -32,7 +32,7 @@ H = 0.0125
 def hexapod(stiffness: tuple[float, ...] = TRUTH) -> cb.Model:
     bodies, joints, loops, first = [], [], [], np.zeros(3)
     for i, ((bx, by), (tx, ty), tz) in enumerate(zip(BASE, TOP, HEIGHT, strict=True)):
-        foot, top = np.array([bx, by, 0.0]) - MARKER, np.array([tx, ty, tz]) - MARKER
+        foot, top = np.array([bx, by, 0.0]) - MARKER + AWAY, np.array([tx, ty, tz]) - MARKER + AWAY
         turn = cb.along(tuple(top - foot))
         bodies.append(cb.Body(f"low{i}", mass=3.0, com=(0, 0, 0.3), inertia=(0.05, 0.05, 0.005), position=tuple(foot), orientation=turn))
         bodies.append(cb.Body(f"up{i}", f"low{i}", mass=2.0, com=(0, 0, -0.3), inertia=(0.04, 0.04, 0.003), position=(0, 0, float(np.linalg.norm(top - foot)))))
@@ -41,13 +41,15 @@ def hexapod(stiffness: tuple[float, ...] = TRUTH) -> cb.Model:
         if i == 0:
             w, x, y, z = turn  # the load's axes are those of the world
             bodies.append(
-                cb.Body("load", "up0", mass=10.0, com=tuple(np.array([0.0, 0.0, 1.0]) - MARKER - top), inertia=(0.5, 0.6, 0.9), orientation=(w, -x, -y, -z))
+                cb.Body(
+                    "load", "up0", mass=10.0, com=tuple(np.array([0.0, 0.0, 1.0]) - MARKER + AWAY - top), inertia=(0.5, 0.6, 0.9), orientation=(w, -x, -y, -z)
+                )
             )
             joints.append(cb.Joint("ball0", "load", "ball"))
             first = top
         else:
             loops.append(cb.Loop(f"ball{i}", body1=f"up{i}", body2="load", anchor2=tuple(top - first)))
-    return cb.Model("hexapod", bodies, joints, loops, sites=[cb.Site("marker", "load", (float(-first[0]), float(-first[1]), float(-first[2])))])
+    return cb.Model("hexapod", bodies, joints, loops, sites=[cb.Site("marker", "load", tuple(AWAY - first))])  # type: ignore[arg-type]
 
 
 def recording(noise: bool, seed: int = 1) -> cb.Recording:
