@@ -114,6 +114,13 @@ def test_the_example_of_a_recording_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"`{suffix}`" in text for suffix in READERS)
 
 
+def test_the_examples_of_shooting_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,), (engine,) = (_blocks((ROOT / "docs" / name).read_text(encoding="utf-8"), "python") for name in ("shooting.md", "from_sysid.md"))
+    exec(compile(own, "shooting.md", "exec"), {})
+    exec(compile(engine, "from_sysid.md", "exec"), {})
+    assert capsys.readouterr().out.count("status: converged") == 2
+
+
 def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 1

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
     from calibody.estimate.shadow import Shadow as Shadow
+    from calibody.estimate.shooting import Shooting as Shooting
     from calibody.estimate.sweep import sweep as sweep
     from calibody.estimate.transcription import Transcription as Transcription
     from calibody.estimate.unknowns import Unknown as Unknown
@@ -112,6 +113,7 @@ _LATER = {
     "Transcription": "calibody.estimate.transcription",
     "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
+    "Shooting": "calibody.estimate.shooting",
     "cross_validate": "calibody.estimate.crossvalidate",
     "CrossValidation": "calibody.estimate.crossvalidate",
     "Prediction": "calibody.estimate.predict",

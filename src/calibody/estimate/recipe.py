@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
@@ -28,6 +29,8 @@ from calibody.model import Model
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration
+
+Solver = TypeVar("Solver", bound=Meshes)
 
 
 @told()
@@ -77,7 +80,8 @@ def prepared(
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
     contacts: str = LAW,
-) -> tuple[Meshes, float]:
+    kind: type[Solver] = Meshes,
+) -> tuple[Solver, float]:
     """What solves on any mesh, and the step of the first one."""
     if h is not None:
         refuse_step(h, recordings)
@@ -95,7 +99,7 @@ def prepared(
     forces = noise.process_noise(model, process_noise, period)
     found_noise, given, hypers = noise.noises(recordings, forces)
     base = first_step(recordings, found_noise)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
+    worker = kind(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
     worker.touching = touching
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, base if h is None else h

@@ -86,7 +86,7 @@ def write(
     if experiment is not None:
         _experiment(experiment, folder)
     document = _document(result, predictions, command, {**result.seconds, **(seconds or {})})
-    document["model"] = {"name": result.model.name, "file": model}
+    document["model"] = {"name": result.model.name, "file": model} | ({"engine": "mujoco"} if result.model.natives else {})
     document["experiment"] = None if experiment is None else experiment.source
     document["validation"] = None if validation is None else _validated(validation)
     document["held_out"] = {}

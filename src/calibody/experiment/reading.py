@@ -30,6 +30,7 @@ LONGEST_EXPRESSION = 200
 """Characters of the expression of a place; more is a mistake."""
 LARGEST_FILE = 10_000_000
 """Bytes; an experiment file has a few thousand."""
+ENGINES = ("mujoco",)
 TABLES = ("model", "run", "estimate", "method", "posterior", "design", "site", "sensor", "payload")
 LISTS = ("run", "estimate", "site", "sensor", "payload")
 """Tables that may stand several times."""
@@ -167,7 +168,7 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
                 f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [posterior], [design], [[site]], [[sensor]] and [[payload]]."}',
             )
     model = _one(file, "model", given.get("model", {}))
-    model.check_keys(("file", "held", "contacts"))
+    model.check_keys(("file", "held", "engine", "contacts"))
     if "file" not in model.given:
         model.fail("file", 'the model is missing; give [model] with file = "robot.xml" (MJCF or URDF).')
     runs = tuple(_run(table) for table in _several(file, "run", given.get("run", [])))
@@ -185,11 +186,17 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
         payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
         held=_held(model),
+        engine=_engine(model),
         contacts=model.flag("contacts"),
         folder=file.path.parent,
         source=file.path.name,
         lines=_lines(file, runs, given),
     )
+
+
+def _engine(model: _Table) -> str | None:
+    """The engine that the model is read for."""
+    return model.choice("engine", ENGINES) if "engine" in model.given else None
 
 
 def _held(model: _Table) -> dict[str, float]:

@@ -127,6 +127,8 @@ class Experiment:
     """Bodies fixed to frames."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Joints that did not move, and where they were [rad or m]."""
+    engine: str | None = None
+    """The engine that the model is read for: "mujoco", or calibody's own mechanics."""
     contacts: bool = False
     """Whether the contacts and joint limits of the model's file act."""
     folder: Path = Path()
@@ -159,7 +161,7 @@ class Experiment:
         path = self.folder / self.model_file
         with self.told_where("model"):
             refuse_missing(path, self.model_file, "The model", self.source)
-            model = formats.load(path, self.contacts)
+            model = formats.load(path, self.contacts, self.engine)
         with self.told_where("held", "model"):
             model = held(model, self.held)
         with self.told_where("payload", "site", "sensor"):

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import FormatError
+from calibody.formats import native
 from calibody.formats.edit import Edits, Element
 from calibody.formats.source import Change, Source, number, numbers, spring_length
 from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Spring, Transmission
 from calibody.model.elements import COUPLING, FREE, HINGE, WELD, WORLD
+from calibody.model.native import MUJOCO
 from calibody.spatial import algebra as al
 
 _TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -413,4 +415,5 @@ _WRITERS: dict[str, Any] = {
     "sensor": _sensor,
     "spring": _spring,
     "transmission": _transmission,
+    MUJOCO: native.write,
 }
