@@ -144,6 +144,23 @@ class Planned:
         theta = initial_theta(found)
         return cls(model, found, theta, sd, drive_sd, 1.0 / rate, np.zeros((len(theta),) * 2), coordinates)
 
+    @classmethod
+    def begun(
+        cls,
+        model: Model,
+        unknowns: Mapping[str, Unknown | float | None],
+        channels: Sequence[str],
+        sd: Mapping[str, float] | float,
+        excited: Sequence[str],
+        following: bool,
+        rate: float,
+        coordinates: str,
+    ) -> Planned:
+        """From what a user gives; where joints follow a way the model has no actuators, and their forces are the drives."""
+        model = bare(model, list(unknowns)) if following else model
+        driven = [f"joint.{j.name}.force" for j in model.joints] if following else excited
+        return cls.of(model, unknowns, measured_by(model, channels, sd), rate, driven, coordinates)
+
     def since(self, result: Result) -> Planned:
         """At the estimate of a fit, with what it knows."""
         names, fitted = [e.name for e in self.unknowns], [e.name for e in result.problem.entries]
@@ -297,16 +314,11 @@ def forecast(
     """
     given = dict(drive or {})
     names, following = excitable(model, list(given)) if given else ((), False)
-    model = bare(model, list(unknowns)) if following else model
-    planned = Planned.of(model, unknowns, measured_by(model, channels, sd), rate, forces_of(model) if following else names, coordinates)
+    planned = Planned.begun(model, unknowns, channels, sd, names, following, rate, coordinates)
     ways = {name: way_of(given[name], name, following) for name in names}
     excitation: Excitation = Followed(ways) if following else Played(ways, initial or {}, planned.period, coordinates)
     motion = excitation.motion(planned.estimated, duration, mesh_step(planned, duration))
     return planned.forecast(planned.information(motion, excitation), motion)
-
-
-def forces_of(model: Model) -> list[str]:
-    return [f"joint.{j.name}.force" for j in model.joints]
 
 
 def way_of(given: Any, name: str, smooth: bool) -> Way:

@@ -13,6 +13,7 @@ import numpy as np
 
 from calibody.estimate.flights import Struck
 from calibody.estimate.happened import slipping
+from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Solution
@@ -27,8 +28,6 @@ COARSE = 0.1
 """Relative standard deviation from which estimates from impacts are not trusted: their distributions are long-tailed there, and intervals cover less than they say."""
 UNLIKELY = 4.0
 """Standard deviations of chi2 from which on a sequence of impacts is not believed."""
-DOUBT = "The sequence of impacts cannot be trusted"
-"""How the note begins that says so; the verdict looks for it."""
 
 
 def sentences(problem: Observed, solution: Solution, recordings: list[Recording], found: Uncertainty) -> list[str]:
@@ -50,7 +49,7 @@ def _acted(problem: Observed, solution: Solution, found: Uncertainty) -> list[st
     ratio = found.chi2 / found.dof if found.dof > 0 else 1.0
     if found.dof > 0 and ratio > 1.0 + UNLIKELY * np.sqrt(2.0 / found.dof):
         out.append(
-            f"{DOUBT}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or wrong, or the "
+            f"{IMPACTS_DOUBTED}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or wrong, or the "
             'law of impacts is not the model\'s (try contacts = "free").'
         )
     wide = [
