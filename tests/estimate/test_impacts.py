@@ -177,6 +177,12 @@ def test_what_is_refused_or_said() -> None:
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, contacts="soft")
     flying = cb.fit(model, recording.cut(end=0.14), {"body.arm.inertia.yy": 0.006})
     assert any(n.startswith("Nothing touches in these recordings") for n in flying.notes)
+    t = np.arange(0.0, 1.0, 0.01)
+    resting = cb.Recording(
+        "rest", (cb.Observation("joint.hinge.angle", t, np.full(len(t), 0.2), 1e-3),), (cb.Drive("joint.hinge.force", cb.Signal(t, 1.0 + 0.0 * t)),)
+    )
+    lasting = cb.fit(model, resting, {"body.arm.inertia.yy": 0.006})
+    assert not lasting.converged or any("do not trust the estimates" in n or "cannot be trusted" in n for n in lasting.notes)
     without = cb.fit(model, recording, {"body.arm.inertia.yy": 0.006}, contacts="none")
     assert any("whose force the fit leaves out: do not trust the estimates" in n for n in without.notes)
 
