@@ -273,13 +273,13 @@ DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown, and transmissions by their path."""
     unknown = _owners(model, entry_list, DRY)
-    known = {f"transmission.{t.name}" for t in model.transmissions if max(t.friction, t.stribeck) > 0.0}
+    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if max(t.friction, t.stribeck) > 0.0}
     return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
 
 
 def soft(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints whose dry friction has a width (`joint.X.friction_rate`), known or unknown, and transmissions by their path."""
-    known = {f"transmission.{t.name}" for t in model.transmissions if t.friction_rate > 0.0}
+    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if t.friction_rate > 0.0}
     return _owners(model, entry_list, (WIDTH,)) | known | {j.name for j in model.joints if j.friction_rate > 0.0}
 
 

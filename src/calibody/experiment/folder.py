@@ -413,7 +413,9 @@ def _bars(result: Result) -> polars.DataFrame:
 def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
     name = model_name(result.model)
-    widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions) if x.friction_rate > 0.0}
+    widths = {
+        f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions, *result.model.paths) if x.friction_rate > 0.0
+    }
     whole, moved = possible(result.model.replace(widths, check=False), {name for name, e in result.parameters.items() if e.resolved})
     model, added = in_file(whole)
     left_out = [f"The calibrated model file has no place for {' and '.join(widths)}; the friction in it is that of whoever reads it."] if widths else []

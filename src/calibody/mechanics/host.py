@@ -68,7 +68,7 @@ def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0
         M[above, i] = M[i, above] = T[:, above].T @ X
     if structure.coordinates == "tree":
         Z = np.eye(nv)[plan.coordinate_dof]
-        Z = np.concatenate([Z, structure.combinations @ Z])
+        Z = np.concatenate([Z, structure.combinations @ Z, assembly.pulls(plan, numbers, f.between(node, node + 1))[..., 0]])
         M += Z.T @ (plan.coordinate_inertia(numbers)[:, None] * Z)
         for k, dof in enumerate(plan.ball_dof):
             M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
