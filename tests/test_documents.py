@@ -154,6 +154,15 @@ def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
 
 
+def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "poses.md").read_text(encoding="utf-8"), "python")
+    scope: dict = {}
+    exec(compile(block, "poses.md", "exec"), scope)
+    assert "status: converged" in capsys.readouterr().out
+    length = scope["result"].parameters["joint.elbow.position.x"]
+    assert abs(length.value - 0.503) < 3.5 * length.sd
+
+
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(block, "contact.md", "exec"), {})
@@ -187,6 +196,7 @@ def test_the_api_page_gives_signatures_as_they_are(name: str) -> None:
 
 
 GIVEN = (
+    "Anthropometry",
     "Parameter",
     "Motion",
     "Event",

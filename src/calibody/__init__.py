@@ -13,6 +13,7 @@ from calibody.errors import CalibodyError as CalibodyError, FormatError as Forma
 
 if TYPE_CHECKING:
     from calibody.console import Progress as Progress
+    from calibody.estimate.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
     from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
     from calibody.estimate.drawn import Posterior as Posterior
@@ -101,6 +102,8 @@ _LATER = {
     "Drive": "calibody.recording.recording",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
+    "anthropometry": "calibody.estimate.anthropometry",
+    "Anthropometry": "calibody.estimate.anthropometry",
     "compare_models": "calibody.estimate.comparison",
     "ModelComparison": "calibody.estimate.comparison",
     "posterior": "calibody.estimate.posterior",

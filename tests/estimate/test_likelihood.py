@@ -11,11 +11,12 @@ import pytest
 from race_problems import problem as race
 
 import calibody as cb
-from calibody.estimate.coupling import belief, belief_by
+from calibody.estimate.coupling import Shared, belief, belief_by
 from calibody.estimate.dry import rms_rates
 from calibody.estimate.equation_error import EquationError, FirstMotion
+from calibody.estimate.hyper import ChannelSize, ForceSize, Hyper, MemoryTime, SlowSize
 from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.marginal import Hyper, dependent
+from calibody.estimate.marginal import dependent
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.noise import noises, process_noise
 from calibody.estimate.problem import Problem
@@ -49,16 +50,16 @@ def shaken(seed: int = 3, duration: float = 2.0, force: float = 0.02, noise: flo
 
 PENDULUM = {"body.arm.inertia.yy": 0.0044, "joint.hinge.damping": 6e-4, "body.arm.com.z": -0.105, "joint.hinge.friction": 0.004}
 FRICTIONS = {name: value for name, value in PENDULUM.items() if not name.endswith("com.z")}
-FORCE, ANGLE, MEMORY = Hyper(True, "hinge"), Hyper(False, "joint.hinge.angle"), Hyper(True, "hinge", memory=True)
-SLOW = Hyper(True, "hinge", slow=True)
+FORCE, ANGLE, MEMORY = ForceSize("hinge"), ChannelSize("joint.hinge.angle"), MemoryTime("hinge")
+SLOW = SlowSize("hinge")
 
 
 def begun(
     model: cb.Model, run: cb.Recording, unknowns: dict[str, float], h: float, coordinates: str, hypers: list[Hyper] | None = None, hold: float = 0.0
 ) -> tuple[Problem, list, np.ndarray]:
     """A problem with process noise of 0.03 on every joint and its first motion, with what the noise sizes are about."""
-    memory = {h.name: 0.03 for h in hypers or [] if h.memory and h.process}
-    coupled = {(h.name, h.beside): 0.4 * (-1.0) ** k for k, h in enumerate(hypers or []) if h.beside}
+    memory = {h.name: 0.03 for h in hypers or [] if isinstance(h, MemoryTime)}
+    coupled = {(h.name, h.beside): 0.4 * (-1.0) ** k for k, h in enumerate(hypers or []) if isinstance(h, Shared)}
     structure = Structure.build(model, coordinates)
     wanted = entries(model, {k: cb.Unknown(v) for k, v in unknowns.items()}, [run.name])
     found, given, _ = noises([run], process_noise(model, 0.03, run.period))
@@ -94,7 +95,7 @@ def chain(links: int = 3, seed: int = 0, duration: float = 0.6) -> tuple[cb.Mode
     return model, cb.Recording("chain", observed)
 
 
-JOINED = [Hyper(True, f"j{k}") for k in range(3)] + [Hyper(True, f"j{a}", beside=f"j{b}", unit=0.7) for a, b in ((0, 1), (0, 2), (1, 2))]
+JOINED = [ForceSize(f"j{k}") for k in range(3)] + [Shared(f"j{a}", beside=f"j{b}", unit=0.7) for a, b in ((0, 1), (0, 2), (1, 2))]
 CASES = {
     "forces that go together": (chain, {"body.b1.mass": 0.45, "body.b2.inertia.yy": 0.005}, JOINED, "tree"),
     "the same in free ": (lambda: chain(2, duration=0.4), {"body.b1.mass": 0.45}, [JOINED[0], JOINED[1], JOINED[3]], "free"),
@@ -102,7 +103,7 @@ CASES = {
     "forces with a memory that last two steps": (lambda: (pendulum(friction=0.003), shaken(friction=0.003)), FRICTIONS, [FORCE, ANGLE, MEMORY, SLOW], "tree"),
     "the same in free": (lambda: (pendulum(), shaken(duration=0.6)), {"body.arm.mass": 0.4}, [FORCE, ANGLE, MEMORY, SLOW], "free"),
     "free": (lambda: (pendulum(friction=0.003), shaken(friction=0.003, duration=0.6)), PENDULUM, [FORCE, ANGLE], "free"),
-    "loop": (four_bar, {"body.rod0.mass": 1.1, "body.coupler0.com.x": 0.45}, [Hyper(True, "ground0"), Hyper(False, "joint.ground0.angle")], "tree"),
+    "loop": (four_bar, {"body.rod0.mass": 1.1, "body.coupler0.com.x": 0.45}, [ForceSize("ground0"), ChannelSize("joint.ground0.angle")], "tree"),
 }
 
 
@@ -110,7 +111,7 @@ CASES = {
 def test_gradient_and_hessian_of_the_likelihood(case: str) -> None:
     """The gradient against differences of L, by parameters and noise sizes; the rows of the noise sizes in the Hessian against differences of the cost's part of the gradient."""
     make, unknowns, hypers, coordinates = CASES[case]
-    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates, hypers, 0.02 if any(h.memory and h.process for h in hypers) else 0.0)
+    problem, x, theta = begun(*make(), unknowns, 0.01, coordinates, hypers, 0.02 if any(isinstance(h, MemoryTime) for h in hypers) else 0.0)
     function = Likelihood(problem, hypers)
     here = function.at(x, theta, function.sizes(problem) + np.array([0.2, -0.1, 0.1, 0.3, 0.2, -0.2])[: len(hypers)], most=60)
     assert np.isfinite(here.value)
@@ -292,11 +293,14 @@ def test_unmodelled_forces_are_the_same_on_every_mesh() -> None:
 
 
 def test_a_fit_without_forces_agrees_where_they_are_noise() -> None:
-    result = cb.fit(pendulum(), shaken(0, 4.0), {name: 1.5 * truth for name, truth in TRUTH.items()}, process_noise="auto", h=0.01)
+    """It is the fit without forces, which "auto" has tried first and goes on from."""
+    guesses = {name: 1.5 * truth for name, truth in TRUTH.items()}
+    result, exact = (cb.fit(pendulum(), shaken(0, 4.0), guesses, process_noise=noise, h=0.01) for noise in ("auto", "none"))
     other = result.without_forces
     assert other is not None and other.status == "converged" and set(other.apart) == set(TRUTH) and abs(other.largest[1]) < 2.0
     for name, value in other.values.items():
         assert (value - result.parameters[name].value) / np.hypot(other.sds[name] or 0.0, result.parameters[name].sd or 0.0) == pytest.approx(other.apart[name])
+        assert value == pytest.approx(exact.parameters[name].value, abs=0.15 * (exact.parameters[name].sd or 0.0)), name
     plain = cb.fit(pendulum(), shaken(0, 4.0), {"body.arm.inertia.yy": 0.005}, h=0.01)
     assert plain.without_forces is None
 
@@ -345,7 +349,7 @@ def test_forces_that_go_together_are_covered() -> None:
 def test_what_is_believed_of_forces_that_go_together() -> None:
     """Its derivatives against differences; nothing where each joint has a force of its own."""
     noise = Noise({}, frozenset(), {"a": 2.0, "b": 0.01, "c": 0.3}, coupled={("a", "b"): 0.7, ("a", "c"): -1.0, ("b", "c"): 0.4})
-    hypers = [Hyper(True, name) for name in "abc"] + [Hyper(True, a, beside=b, unit=unit) for a, b, unit in (("a", "b", 0.3), ("a", "c", 2.0), ("b", "c", 1.0))]
+    hypers = [ForceSize(name) for name in "abc"] + [Shared(a, beside=b, unit=unit) for a, b, unit in (("a", "b", 0.3), ("a", "c", 2.0), ("b", "c", 1.0))]
     by = [(belief(h.changed(noise, 1e-5)) - belief(h.changed(noise, -1e-5))) / 2e-5 for h in hypers]
     np.testing.assert_allclose(belief_by(noise, hypers), by, rtol=1e-6, atol=1e-8)
     assert belief(replace(noise, coupled=dict.fromkeys(noise.coupled, 0.0))) == 0.0 < belief(noise)

@@ -13,6 +13,7 @@ import pytest
 
 import calibody as cb
 from calibody.estimate import marginal
+from calibody.estimate.hyper import ForceSize
 from calibody.estimate.layout import BALANCE, NODES, PROCESS, RINGING, Term, drive_block
 
 
@@ -49,7 +50,7 @@ def test_a_problem_is_a_value(compliant: cb.Result) -> None:
 
 
 def test_the_likelihood_is_the_same_in_another_process(compliant: cb.Result, tmp_path: Path) -> None:
-    hyper = marginal.Hyper(True, "hinge")
+    hyper = ForceSize("hinge")
     log_sd = {hyper: hyper.log_sd(compliant.problem) + 0.3}
     arguments = compliant.problem, list(compliant.states), compliant.theta, log_sd
     here = marginal.log_likelihood(*arguments)
@@ -67,7 +68,7 @@ def test_the_likelihood_is_the_same_in_another_process(compliant: cb.Result, tmp
 
 def test_the_likelihood_has_the_slope_that_its_noise_is_found_by(compliant: cb.Result) -> None:
     """`dL/d log sd = -sum z^2 + n`, at fixed forces."""
-    problem, x, theta, hyper = compliant.problem, list(compliant.states), compliant.theta, marginal.Hyper(True, "hinge")
+    problem, x, theta, hyper = compliant.problem, list(compliant.states), compliant.theta, ForceSize("hinge")
     at = hyper.log_sd(problem)
     ends = [-marginal.log_likelihood(problem, x, theta, {hyper: at + s}) for s in (0.05, -0.05)]
     squares, _ = marginal._squares(problem, x, theta, hyper)
@@ -109,7 +110,7 @@ def test_terms_add_up_wherever_they_stand(compliant: cb.Result) -> None:
 
 def test_a_motion_is_carried_to_other_noise_and_meshes(compliant: cb.Result) -> None:
     problem, states = compliant.problem, compliant.states[0]
-    louder = marginal.Hyper(True, "hinge").moved(problem, np.log(2.0))
+    louder = ForceSize("hinge").moved(problem, np.log(2.0))
     moved = problem.carried([states], louder)[0]
     np.testing.assert_allclose(2.0 * moved.parts[PROCESS], states.parts[PROCESS])
     run = problem.runs[0]

@@ -233,3 +233,21 @@ def test_a_model_that_lacks_nothing_is_rarely_suspected() -> None:
     """All tests of a fit together: 2 % false alarms meant; more than four of 60 fits would be chance once in a hundred times."""
     alarms = [s.sentence for seed in range(60) for s in fitted(recorded(100 + seed)).lacks[:1]]
     assert len(alarms) <= 4, alarms
+
+
+def test_what_the_motion_takes_up_entirely_is_no_suspect() -> None:
+    """An arm that turns about the vertical looks the same from every side: an offset of its encoder is nothing at all, whatever else is missing. (Of its rounding an offset of 1e7 rad was made.)"""
+    bodies = [cb.Body("post", mass=1.0, inertia=(0.02, 0.02, 0.02)), cb.Body("arm", parent="post", mass=0.5, com=(0.1, 0.0, -0.2), inertia=(2e-3, 2e-3, 2e-3))]
+    joints = [cb.Joint("turn", "post", axis=(0.0, 0.0, 1.0), damping=0.02), cb.Joint("swing", "arm", axis=(1.0, 0.0, 0.0), damping=0.01, friction=0.03)]
+    machine = cb.Model("crane", bodies=bodies, joints=joints, actuators=[cb.Actuator("motor", "turn")])
+    clock = np.arange(0.0, 3.001, 0.01)
+    drive = cb.Signal(clock, 0.3 * np.sin(2 * np.pi * (0.5 + 0.4 * clock) * clock))
+    motion = cb.simulate(machine, 3.0, 0.001, {"joint.swing.angle": 0.8}, {"actuator.motor": drive})
+    rng, names = np.random.default_rng(5), ("joint.turn.angle", "joint.swing.angle")
+    seen = tuple(cb.Observation(name, clock, np.interp(clock, motion.time, motion[name]) + 1e-3 * rng.normal(size=len(clock)), 1e-3) for name in names)
+    smooth = machine.replace({"joint.swing.friction": 0.0})
+    unknowns = {"body.arm.mass": cb.Unknown(0.7), "joint.turn.damping": cb.Unknown(0.01), "joint.swing.damping": cb.Unknown(0.02)}
+    result = cb.fit(smooth, cb.Recording("run", seen, (cb.Drive("actuator.motor", drive),)), unknowns)
+    assert result.converged and result.lacks
+    paths = {part.path for s in result.lacks for part in s.each}
+    assert "joint.swing.friction" in paths and "joint.turn.angle.bias" not in paths, [s.sentence for s in result.lacks]

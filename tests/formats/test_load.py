@@ -243,7 +243,7 @@ REFUSED = {
         arm(inside="<geom type='mesh' mesh='no'/>", option="<asset><mesh file='no.stl'/></asset>"),
         'the inertia of body "b" comes from the mesh no.stl',
     ),
-    "other root": ("<sdf version='1.6'/>", r"the root element is <sdf>; give an MJCF \(<mujoco>\) or URDF \(<robot>\) file"),
+    "other root": ("<sdf version='1.6'/>", r"the root element is <sdf>; give an MJCF \(<mujoco>\), URDF \(<robot>\) or OpenSim \(<OpenSimDocument>\) file"),
     "malformed": ("<mujoco>\n<worldbody>\n</mujoco>", r"m\.xml:3: this is not well-formed XML \(mismatched tag\)"),
     "entities": ("<!DOCTYPE m [<!ENTITY a 'b'>]><mujoco>&a;</mujoco>", "declares XML entities"),
     "empty": ("", "is empty"),

@@ -63,6 +63,8 @@ def everything() -> cb.Model:
             cb.Loop("held", "coupling", joint1="s", polynomial=(0.1, 0, 0, 0, 0)),
             cb.Loop("rod", "distance", "c", "f", anchor1=(0.1, 0.2, 0.3), anchor2=(0.3, 0.1, 0.2), length=0.7),
             cb.Loop("strut", "distance", "world", "d", anchor1=(0.1, 0.2, 0.3), length=0.7),
+            cb.Loop("knee", "curve", joint1="h1", joint2="h3", curve=((-1.5, 0.2, 0.1), (-0.2, 0.5, -0.3), (0.4, 0.1, 0.6), (1.7, 0.9, 0.2))),
+            cb.Loop("short", "curve", joint1="s", joint2="h2", curve=((-0.5, 0.2, 0.1), (0.7, 0.9, 0.2))),
         ],
         springs=[
             cb.Spring("between", "c", "f", point1=(0.1, 0.1, 0.1), stiffness=3, damping=0.5, rest_length=0.2),

@@ -29,7 +29,7 @@ class Interrupted(Exception):
 
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="FILE", help="An experiment file (TOML).")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An MJCF or URDF file.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An MJCF, URDF or OpenSim file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 

@@ -35,7 +35,7 @@ def convert(
         if out.exists():
             raise CalibodyError(f'"{out}" exists; give another name, or --force to write over it.')
     formats.convert(mechanism, out)
-    notes = list(mechanism.notes)
+    notes = [*mechanism.notes, *formats.convert_notes(mechanism, out)]
     if as_json:
         typer.echo(json.dumps({"model": str(model), "out": str(out), "notes": notes}, indent=2))
     elif not quiet:

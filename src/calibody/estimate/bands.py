@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError, SimulationError, nearest
-from calibody.estimate import marginal
+from calibody.estimate.hyper import resized
 from calibody.estimate.layout import PROCESS
 from calibody.estimate.observed import predicted
 from calibody.estimate.predict import FEWEST_SIMULATED, beginning, follow, signals, starting
@@ -274,7 +274,7 @@ def motions(post: Posterior, r: int, draws: int) -> Iterator[tuple[np.ndarray, P
         mode = int(post.raw.mode[row])
         target = post.fine[1] if post.fine is not None and post.fine[0] == mode else post.targets[mode]
         eta = target.eta + post.raw.eta[row] - target.centre  # on the target's own mesh
-        problem = marginal.resized(target.problem, target.hypers, eta[target.p :])
+        problem = resized(target.problem, target.hypers, eta[target.p :])
         try:
             given = list(target.predicted(problem, eta))[r]
             motion = settle(*given, SETTLED)

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibody.estimate.colour import Forces, added
-from calibody.estimate.coupling import mixed
+from calibody.estimate.hyper import At, forces
 from calibody.estimate.likelihood import Derivatives, Likelihood, Spot
-from calibody.estimate.marginal import FEW, forces
+from calibody.estimate.marginal import FEW
 from calibody.estimate.result import ForceTest
 from calibody.estimate.scores import forces_of, nodes_of_rows, spread_of
 from calibody.estimate.slow import slow_forces
@@ -109,13 +109,9 @@ def _scores(function: Likelihood, spot: Spot, here: Derivatives) -> np.ndarray:
     """(nodes, eta), their mean taken out."""
     nodes = _nodes(function, len(here.lin.F))
     each = here.T * here.lin.F[:, None]
-    each[:, function.p :] = 0.0
-    for j, (h, mine) in enumerate(zip(function.hypers, here.rows, strict=True)):
-        if h.beside:
-            each[:, function.p + j] = -here.lin.F * (here.lin.Fx @ mixed(spot.problem, h, forces(spot.problem, spot.x)))
-            continue
-        own = here.lin.Ft[mine, function.p + j] if h.memory else 0.0
-        each[mine, function.p + j] = here.lin.F[mine] * (own - here.lin.F[mine] * (here.log_sd[j]))
+    at = At(spot.problem, here.lin, forces(spot.problem, spot.x))
+    for j, h in enumerate(function.hypers):
+        each[:, function.p + j] = h.scores(at)
     out = np.zeros((int(nodes.max()) + 1, each.shape[1]))
     np.add.at(out, nodes[nodes >= 0], each[nodes >= 0])
     return out - out.mean(axis=0)

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibody.estimate.coupling import Shared
 from calibody.estimate.equation_error import Candidate, candidates
+from calibody.estimate.hyper import ForceSize, Hyper, MemoryTime, SlowSize
 from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.marginal import Hyper
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
 from calibody.solve.threads import one_thread
@@ -40,7 +41,7 @@ MEMORIES = (3.0, 30.0, 300.0)
 def slow_hypers(problem: Problem, joint: str) -> list[Hyper]:
     """Size and correlation time of a force with a memory as unknowns: below a third of the time for which forces last it has none, and one of the whole recording is a constant."""
     least, most = min(run.held for run in problem.runs) / 3.0, max(run.times[-1] - run.times[0] for run in problem.runs)
-    return [Hyper(True, joint, slow=True), Hyper(True, joint, math.log(least), memory=True, upper=math.log(most))]
+    return [SlowSize(joint), MemoryTime(joint, math.log(least), math.log(most))]
 
 
 @one_thread
@@ -88,11 +89,10 @@ def _close(a: Candidate, b: Candidate) -> bool:
 
 def _improved(function: Likelihood, x: Sequence[States], candidate: Candidate) -> Spot:
     sizes = function.sizes(function.problem)
+    noise = replace(function.problem.runs[0].noise, density=candidate.density, coupled=candidate.coupled)
     for k, h in enumerate(function.hypers):
-        if h.force:
-            sizes[k] = 0.5 * np.log(candidate.density[h.name])
-        elif h.beside:
-            sizes[k] = candidate.coupled[h.name, h.beside] / h.unit
+        if isinstance(h, ForceSize | Shared):
+            sizes[k] = h.of(noise)
     return _refreshed(function, function.at(x, candidate.theta, sizes))
 
 

@@ -4,13 +4,14 @@ If the forces that a model lacks are the noise they are taken to be, both fits a
 estimates are depends on what was assumed about forces that nobody knows. A motion that repeats itself near a resonance is the case in point: small forces that go with the motion can stand for inertias, and each fit on its
 own looks certain.
 
-The fit without begins at the motion and the parameters of the one with forces, which costs a fraction of that. Its residuals are mostly many times the noise; they are its noise here, so that steps are judged by
+The fit without begins where the first attempt of "auto" has ended, if it has, or at the motion and the parameters of the one with forces, which costs a fraction of that. Its residuals are mostly many times the noise; they are its noise here, so that steps are judged by
 error bars that hold.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,28 +29,48 @@ NEAR = 0.1
 """Standard deviations that the last step may move the parameters by."""
 
 
-def compared(problem: Problem, solution: Solution, known: Uncertainty) -> Comparison:
-    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without."""
-    x = [States({name: part for name, part in states.parts.items() if name != PROCESS}) for states in solution.x]
-    calm = _calm(problem, 1.0)
+def compared(problem: Problem, solution: Solution, known: Uncertainty, tried: tuple[Problem, Solution] | None = None) -> Comparison:
+    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without. `tried`: a solution without them that was found before, on this mesh or another.
+
+    Where that one leads to other estimates, it may be another minimum than the one nearby: then both are found, and the better one is compared.
+    """
+    calm, found = _calm(problem, 1.0), []
+    if tried is not None:
+        found.append(_without(problem, calm, tried[0].carried(tried[1].x, calm), tried[1].theta, known))
+    if not found or not found[0].comparison.agrees:
+        x = [States({name: part for name, part in states.parts.items() if name != PROCESS}) for states in solution.x]
+        found.append(_without(problem, calm, x, solution.theta, known))
+    return min(reversed(found), key=lambda one: one.squares).comparison
+
+
+@dataclass(frozen=True)
+class _Found:
+    comparison: Comparison
+    squares: float = np.inf
+    """Of the residuals in units of the noise that was found; infinite where the fit did not converge."""
+
+
+def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> _Found:
+    """A fit without unmodelled forces from a motion and parameters on."""
+    times = 1.0
     try:
-        found = minimise(calm, x, solution.theta, Settings(iterations=FIRST, tolerance=NEAR))
+        found = minimise(calm, x, theta, Settings(iterations=FIRST, tolerance=NEAR))
         if not found.converged:
             times = max(float(np.sqrt(2.0 * found.cost / sum(run.samples for run in calm.runs))), 1.0)
             calm = _calm(problem, times)
             found = minimise(calm, found.x, found.theta, Settings(iterations=THEN, tolerance=NEAR))
         if not found.converged:
-            return Comparison(found.status, {}, {}, {})
+            return _Found(Comparison(found.status, {}, {}, {}))
         freedom = calm.runs[0].structure.nv - calm.runs[0].kept
         bars = assess(calm, found.x, found.theta, freedom, True).sd
     except (CalibodyError, np.linalg.LinAlgError) as failure:
-        return Comparison(f"stopped: {failure}", {}, {}, {})
+        return _Found(Comparison(f"stopped: {failure}", {}, {}, {}))
     values = reported(problem.entries, found.theta).values
     names = [e.name for e in problem.entries]
     joint = np.hypot(np.where(known.analysis.resolved, known.sd, np.inf), bars)
     apart = {n: float((v - w) / s) for n, v, w, s in zip(names, values, known.reported.values, joint, strict=True) if np.isfinite(s) and s > 0.0}
     sds = {n: float(s) if np.isfinite(s) else None for n, s in zip(names, bars, strict=True)}
-    return Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart)
+    return _Found(Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart), times**2 * found.cost)
 
 
 def _calm(problem: Problem, times: float) -> Problem:

@@ -20,8 +20,9 @@ from calibody.estimate.meshes import Meshes
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of
-from calibody.estimate.result import APART, FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce, Suspect
-from calibody.estimate.suspects import suspects
+from calibody.estimate.rests import sentences
+from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
+from calibody.estimate.suspects import Tests, rests_on, suspects
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure
 from calibody.recording.recording import Recording
@@ -40,12 +41,16 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     determined = _with_mesh_error(worker, found.analysis.determined, [level.solution.theta for level in levels], second_order(values))
     found = replace(found, analysis=replace(found.analysis, determined=determined))
     again = partial(_again, worker.structure, noise.known(problem.runs[0].noise), mesh.h, worker.hold, worker.coarsest)
-    comparison = compared(problem, solution, found) if levels[-1].likely is not None and worker.hypers and solution.converged else None
+    tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
+    comparison = compared(problem, solution, found, tried) if levels[-1].likely is not None and worker.hypers and solution.converged else None
+    tests = _tests(levels)
+    rests = () if tests is None else rests_on(tests)
     worker.notes += [
-        *_stated(worker, levels[-1]),
+        *stated(worker, levels[-1]),
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
+        *sentences(rests),
         *(_too_coarse(levels[-1], error) if halved and error is not None else ()),
     ]
     return outcome(
@@ -65,7 +70,8 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
         force_tests={} if levels[-1].bars is None else levels[-1].bars.slow,
         without_forces=comparison,
         again=again,
-        lacks=_lacks(worker, levels),
+        lacks=() if tests is None else suspects(tests),
+        rests_on=rests,
         limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
         hypers=worker.hypers,
     )
@@ -102,7 +108,7 @@ def _too_coarse(level: Level, moved: np.ndarray) -> list[str]:
     ]
 
 
-def _stated(worker: Meshes, level: Level) -> list[str]:
+def stated(worker: Meshes, level: Level) -> list[str]:
     """Channels whose noise is not as stated: larger than the least that it was taken to be, or smaller."""
     out, asked = [], {} if level.bars is None else level.bars.asked
     for hyper in worker.hypers:
@@ -129,14 +135,14 @@ def _slow(level: Level) -> list[str]:
     ]
 
 
-def _lacks(worker: Meshes, levels: Sequence[Level]) -> tuple[Suspect, ...]:
-    """What the model lacks, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""
+def _tests(levels: Sequence[Level]) -> Tests | None:
+    """Of what was held, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""
     enough = levels[:-1] if len(levels) > 1 and settled(levels) else levels
     fitting = [level for level in enough if level.solution.converged and level.fits(0.25)]
     if not fitting or not levels[-1].solution.converged:
-        return ()
+        return None
     level = fitting[-1]
-    return suspects(level.problem, level.solution.x, level.solution.theta, levels[-1].found)
+    return Tests(level.problem, level.solution.x, level.solution.theta, levels[-1].found)
 
 
 def _with_mesh_error(worker: Meshes, determined: Sequence[Determined], thetas: Sequence[np.ndarray], regular: bool) -> tuple[Determined, ...]:
@@ -178,13 +184,11 @@ def _common(found: Sequence[ForcesTogether]) -> list[str]:
 
 def _apart(comparison: Comparison | None) -> list[str]:
     """Where a fit without unmodelled forces says something else, or nothing."""
-    if comparison is None:
+    if comparison is None or comparison.agrees:
         return []
     if comparison.status != "converged":
         return ["A fit without unmodelled forces, begun at these estimates, did not converge: whether they depend on those forces could not be seen."]
     name, apart = comparison.largest
-    if abs(apart) <= APART:
-        return []
     value, sd = comparison.values[name], comparison.sds[name]
     return [
         f"{FORCES_DECIDE}: without those {name} would be {value:.4g} +- {sd:.2g}, which is {abs(apart):.1f} standard deviations of the difference {'above' if apart > 0 else 'below'}. "

@@ -30,13 +30,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from typing import ClassVar
 
 import numpy as np
 
+from calibody.estimate.hyper import At, ForceSize, Hyper
 from calibody.estimate.layout import PROCESS
-from calibody.estimate.marginal import Hyper
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import ForcesTogether
 from calibody.estimate.run import Noise, Run
@@ -47,6 +48,44 @@ KNOWN, LEAST = 4.0, 0.3
 """Weight of the belief that each joint has a force of its own, in observations, and how large that is at least beside what goes with others."""
 NEAR = 1e-4
 """Step of differences of E, which is rational in sizes and couplings."""
+
+
+@dataclass(frozen=True)
+class Shared(Hyper):
+    """How much of the force of this joint acts on the one beside it too, in `unit`."""
+
+    beside: str = ""
+    unit: float = 1.0
+
+    sizing: ClassVar[bool] = False
+
+    @property
+    def words(self) -> str:
+        return f"force of {self.beside} with {self.name}"
+
+    def of(self, noise: Noise) -> float:
+        return noise.coupled[self.name, self.beside] / self.unit
+
+    def changed(self, noise: Noise, by: float) -> Noise:
+        both = self.name, self.beside
+        return replace(noise, coupled={**noise.coupled, both: noise.coupled[both] + self.unit * by})
+
+    def columns(self, at: At) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(at.lin.F)), at.lin.Cx @ mixed(at.problem, self, at.z)
+
+    def pulled(self, at: At) -> np.ndarray:
+        return -mixed(at.problem, self, at.z, transposed=True)
+
+    def curved(self, at: At, T: np.ndarray, X: np.ndarray, hypers: Sequence[Hyper]) -> np.ndarray:
+        """The derivative by eta of that of the cost, `-z'E z`."""
+        out = -(at.lin.Fx @ (mixed(at.problem, self, at.z) + mixed(at.problem, self, at.z, transposed=True))) @ T
+        for k, other in enumerate(hypers, start=len(out) - len(hypers)):
+            if _among(other):
+                out[k] -= changed(at.problem, self, other, at.z)
+        return out
+
+    def scores(self, at: At) -> np.ndarray:
+        return -at.lin.F * (at.lin.Fx @ mixed(at.problem, self, at.z))
 
 
 def pairs(joints: Sequence[str]) -> list[tuple[str, str]]:
@@ -68,7 +107,7 @@ def coupled(problem: Problem, hypers: Sequence[Hyper]) -> tuple[Problem, list[Hy
     density = problem.runs[0].noise.density
     both = pairs([joint for joint in density if joint in sized])
     runs = [replace(run.noise, coupled=dict.fromkeys(both, 0.0)) for run in problem.runs]
-    units = [Hyper(True, one, beside=other, unit=float(np.sqrt(density[other] / density[one]))) for one, other in both]
+    units = [Shared(one, beside=other, unit=float(np.sqrt(density[other] / density[one]))) for one, other in both]
     return problem.with_noise(runs), [*hypers, *units]
 
 
@@ -80,24 +119,20 @@ def factored(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return size[:, None] * L / d[None, :], d**2
 
 
-def turned(run: Run, hyper: Hyper) -> np.ndarray:
-    """(forces, forces): E of a size or a coupling."""
+def turned(run: Run, hyper: Shared) -> np.ndarray:
+    """(forces, forces): E of a coupling."""
     E, joints = np.zeros((len(run.disturbed),) * 2), [joint for joint, _ in run.disturbed]
-    (j,) = hyper.forces(run)
-    if not hyper.beside:
-        E[j, j] = 1.0
-        return E
-    sd = run.process_sd()
+    (j,), sd = hyper.forces(run), run.process_sd()
     E[:, j] = hyper.unit * sd[j] * np.linalg.solve(run.mixing, np.eye(len(sd))[joints.index(hyper.beside)]) / sd
     return E
 
 
-def mixed(problem: Problem, hyper: Hyper, z: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """(all states,) `E z` of the forces z of all states (`marginal.forces`), or `E'z`."""
+def mixed(problem: Problem, hyper: Shared, z: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """(all states,) `E z` of the forces z of all states (`hyper.forces`), or `E'z`."""
     return _by_run(problem, z, [turned(run, hyper) if not transposed else turned(run, hyper).T for run in problem.runs])
 
 
-def changed(problem: Problem, hyper: Hyper, other: Hyper, z: np.ndarray) -> float:
+def changed(problem: Problem, hyper: Shared, other: Hyper, z: np.ndarray) -> float:
     """`z'dE z`, E that of one with a change of the other."""
     ends = [other.moved(problem, sign * NEAR) for sign in (1.0, -1.0)]
     by = [(turned(a, hyper) - turned(b, hyper)) / (2.0 * NEAR) for a, b in zip(ends[0].runs, ends[1].runs, strict=True)]
@@ -133,7 +168,7 @@ def belief_by(noise: Noise, hypers: Sequence[Hyper]) -> np.ndarray:
     out, all_shares = np.zeros(len(hypers)), _shares(noise)
     pull = {joint: KNOWN * LEAST**2 / (1.0 + LEAST**2 * sum(shares.values())) for joint, shares in all_shares.items()}
     for k, h in enumerate(hypers):
-        if h.beside:
+        if isinstance(h, Shared):
             c = noise.coupled[h.name, h.beside]
             out[k] = pull[h.beside] * c * noise.density[h.name] / noise.density[h.beside] * h.unit
         elif h.force:
@@ -144,11 +179,16 @@ def belief_by(noise: Noise, hypers: Sequence[Hyper]) -> np.ndarray:
 
 def belief_by_twice(noise: Noise, hypers: Sequence[Hyper]) -> np.ndarray:
     """The second ones, from differences."""
-    columns = [(belief_by(h.changed(noise, NEAR), hypers) - belief_by(h.changed(noise, -NEAR), hypers)) / (2.0 * NEAR) for h in hypers if h.force or h.beside]
-    where = [k for k, h in enumerate(hypers) if h.force or h.beside]
+    columns = [(belief_by(h.changed(noise, NEAR), hypers) - belief_by(h.changed(noise, -NEAR), hypers)) / (2.0 * NEAR) for h in hypers if _among(h)]
+    where = [k for k, h in enumerate(hypers) if _among(h)]
     out = np.zeros((len(hypers), len(hypers)))
     out[:, where] = np.array(columns).T.reshape(len(hypers), len(where))
     return 0.5 * (out + out.T)
+
+
+def _among(h: Hyper) -> bool:
+    """Whether it is a size or a coupling of forces."""
+    return isinstance(h, ForceSize | Shared)
 
 
 def _shares(noise: Noise) -> dict[str, dict[str, float]]:

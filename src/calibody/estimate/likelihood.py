@@ -32,8 +32,9 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate import coupling, marginal
+from calibody.estimate.hyper import At, Hyper, forces, resized
 from calibody.estimate.layout import States
-from calibody.estimate.marginal import FARTHEST, FEW, Hyper
+from calibody.estimate.marginal import FARTHEST, FEW
 from calibody.estimate.problem import Problem
 from calibody.estimate.smoothing import Smoothed, smooth
 from calibody.solve.condensed import Following, Linearisation, Step, step
@@ -81,8 +82,6 @@ class Derivatives:
     """Of F: those that each noise size scales."""
     numbers: np.ndarray
     """Effective observations of each noise size at fixed motion: `d V/d l` of a force, `N + dV/d l` of a channel."""
-    log_sd: np.ndarray
-    """How the log of the sd changes with each noise size: 1, and less than 0 with a correlation time at a given density."""
 
     @property
     def response(self) -> np.ndarray:
@@ -112,7 +111,7 @@ class Likelihood:
         return np.array([h.log_sd(problem) for h in self.hypers])
 
     def resized(self, problem: Problem, sizes: np.ndarray) -> Problem:
-        return marginal.resized(problem, self.hypers, sizes)
+        return resized(problem, self.hypers, sizes)
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -148,7 +147,8 @@ class Likelihood:
         """With every noise size moved to where L would have its minimum if the effective numbers of observations did not change: `l += 1/2 log(squares/number)`."""
         problem = spot.problem
         lin = problem.linearise(spot.x, spot.theta, parameters=False).whole
-        rows = [marginal.scaled_by(problem, h, len(lin.F))[0] for h in self.hypers]
+        at = At(problem, lin, forces(problem, spot.x))
+        rows = [at.rows(h) for h in self.hypers]
         selected = self._selected(lin)
         if selected is None:
             return spot
@@ -162,27 +162,22 @@ class Likelihood:
 
     def derivatives(self, spot: Spot) -> Derivatives:
         problem = spot.problem
-        lin, rows = self._augmented(problem, spot)
+        lin, at = self._augmented(problem, spot)
+        rows = [at.rows(h) for h in self.hypers]
         wide = np.full(self.p + self.n, np.inf)
         taken = step(lin, np.zeros(self.p + self.n), -wide, wide, np.zeros(self.p + self.n), self.scale)
-        taken = self._followed(spot, taken, lin, rows)
+        taken = self._followed(taken, at)
         selected = self._selected(lin)
         slope = self._slope(problem, spot, lin, taken, selected)
         gradient = taken.gradient + slope
         gradient[self.p :] += self.counts + coupling.belief_by(problem.runs[0].noise, self.hypers)
         H = np.array(taken.information)
         T = lin.Ft + lin.Fx @ taken.response[: taken.factor.n]
-        z = marginal.forces(problem, spot.x)
-        for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            if h.beside:
-                row = self._by_coupling(problem, h, lin, T, z)
-            else:
-                row = self._by_memory(problem, spot, h, lin, T, taken.response[: taken.factor.n], self.p + j) if h.memory else -2.0 * lin.F[mine] @ T[mine]
-            H[self.p + j] = H[:, self.p + j] = row
+        for j, h in enumerate(self.hypers):
+            H[self.p + j] = H[:, self.p + j] = h.curved(at, T, taken.response[: taken.factor.n], self.hypers)
         both = slice(self.p, None)
         H[both, both] = 0.5 * (H[both, both] + H[both, both].T) + coupling.belief_by_twice(problem.runs[0].noise, self.hypers)
-        log_sd = np.array([marginal.log_sd_by_memory(problem, h) if h.memory else 1.0 for h in self.hypers])
-        return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope), log_sd)
+        return Derivatives(gradient, H, slope, taken, lin, tuple(rows), self._numbers(lin, rows, selected, slope))
 
     def vanished(self, here: Derivatives) -> np.ndarray:
         """(noise sizes,) which are of a joint of whose force there are fewer than `FEW` effective observations, and which L does not want larger: the data want none."""
@@ -190,54 +185,20 @@ class Likelihood:
         joints = {h.name for h, number, slope in of if h.process and not (number > FEW or slope < -FEW)}
         return np.array([h.process and h.name in joints for h in self.hypers], dtype=bool)
 
-    def _by_coupling(self, problem: Problem, h: Hyper, lin: Linearisation, T: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """The derivative by eta of that of the cost by a coupling, `-z'E z`."""
-        out = -(lin.Fx @ (coupling.mixed(problem, h, z) + coupling.mixed(problem, h, z, transposed=True))) @ T
-        for k, other in enumerate(self.hypers, start=self.p):
-            if other.force or other.beside:
-                out[k] -= coupling.changed(problem, h, other, z)
-        return out
-
-    def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, list[np.ndarray]]:
-        """The linearisation with a column per noise size, and the rows of F that each scales."""
+    def _augmented(self, problem: Problem, spot: Spot) -> tuple[Linearisation, At]:
+        """The linearisation with a column per noise size, and where that is."""
         lin = problem.linearise(spot.x, spot.theta).whole
+        at = At(problem, lin, forces(problem, spot.x))
         F, C = np.zeros((len(lin.F), self.n)), np.zeros((len(lin.C), self.n))
-        rows, z = [], marginal.forces(problem, spot.x)
         for j, h in enumerate(self.hypers):
-            mine, columns = marginal.scaled_by(problem, h, len(lin.F))
-            rows.append(mine)
-            if h.memory:
-                change = marginal.by_memory(problem, h, len(lin.F))
-                F[:, j], C[:, j] = change.whitening @ z, lin.Cx @ (change.log_sd * z)
-            elif h.beside:
-                C[:, j] = lin.Cx @ coupling.mixed(problem, h, z)
-            elif h.process:
-                C[:, j] = lin.Cx[:, columns] @ z[columns]
-            else:
-                F[mine, j] = -lin.F[mine]
-        return replace(lin, Ft=np.hstack([lin.Ft, F]), Ct=np.hstack([lin.Ct, C])), rows
+            F[:, j], C[:, j] = h.columns(at)
+        return replace(lin, Ft=np.hstack([lin.Ft, F]), Ct=np.hstack([lin.Ct, C])), at
 
-    @staticmethod
-    def _by_memory(problem: Problem, spot: Spot, h: Hyper, lin: Linearisation, T: np.ndarray, X: np.ndarray, own: int) -> np.ndarray:
-        """The derivative by eta of that of the cost by a correlation time, `r'W_l z - (W'r)'(k z)`: W makes the residuals r of the forces z, k is the change of their log sd with it."""
-        z, by = marginal.forces(problem, spot.x), marginal.by_memory(problem, h, len(lin.F))
-        pulled = lin.Fx.T @ lin.F
-        changes, sized = by.whitening @ z, by.log_sd * z
-        out = T.T @ changes + X.T @ (by.whitening.T @ lin.F) - T.T @ (lin.Fx @ sized) - X.T @ (by.log_sd * pulled)
-        out[own] += lin.F @ (by.whitening_twice @ z) - lin.F @ (by.whitening @ sized) - pulled @ (by.log_sd_twice * z)
-        return out
-
-    def _followed(self, spot: Spot, taken: Step, lin: Linearisation, rows: Sequence[np.ndarray]) -> Step:
+    def _followed(self, taken: Step, at: At) -> Step:
         """With the response of the states to the noise sizes complete: Gauss-Newton leaves out how the derivatives themselves change with a size, which here is as much as the rest."""
-        problem, changed = spot.problem, np.zeros((len(taken.response), self.n))
-        for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            pulled = -(lin.Fx[mine].T @ lin.F[mine])  # of a force (dCx/dl)'multipliers, which is this where the motion is found
-            if h.beside:
-                pulled = -coupling.mixed(problem, h, marginal.forces(problem, spot.x), transposed=True)
-            elif h.memory:
-                by = marginal.by_memory(problem, h, len(lin.F))
-                pulled = by.whitening.T @ lin.F + by.log_sd * pulled
-            changed[: lin.Fx.shape[1], j] = pulled
+        changed = np.zeros((len(taken.response), self.n))
+        for j, h in enumerate(self.hypers):
+            changed[: at.lin.Fx.shape[1], j] = h.pulled(at)
         (only,) = taken.runs
         solved = np.column_stack([taken.response, only.following.step(np.zeros(self.p + self.n))])
         solved[:, self.p : -1] -= taken.factor.solve(changed)
@@ -296,7 +257,7 @@ class Likelihood:
         """How many observations of each noise there are, in effect, at fixed motion; of a correlation time that is not asked."""
         out = np.zeros(self.n)
         for j, (h, mine) in enumerate(zip(self.hypers, rows, strict=True)):
-            if h.memory or h.beside:
+            if not h.sizing:
                 out[j] = np.inf
             elif selected is None:
                 out[j] = slope[self.p + j] + self.counts[j]

@@ -23,24 +23,22 @@ and `update` moves each log sd to where its derivative vanishes: `log sd += 1/2 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
+from calibody.estimate.hyper import Hyper
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, PROCESS, START, Amounts, States
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.solve.condensed import Linearisation, Sparse, Step
 from calibody.solve.threads import spread
 
 STEP = 0.1
 """Step of the differences of the volume with respect to log sd: its third derivative is of the order of its first."""
-MEMORY_STEP = 1e-3
-"""Step of differences with respect to the log of a correlation time, of functions known to rounding."""
 FEW = 0.05
 """Effective observations of a process noise below which the data want none."""
 FARTHEST = 1.5
@@ -156,138 +154,6 @@ def slope(problem: Problem, x: Sequence[States], theta: np.ndarray, taken: Step,
         return out
 
     return np.sum(spread(of_run, len(problem.runs)), axis=0)
-
-
-@dataclass(frozen=True)
-class Hyper:
-    """One number of the noise that is found: the standard deviation of a channel or of the process noise of a joint, white or (`slow`) with a memory; the correlation time of the latter (`memory`); or what
-    of the noise of another joint goes with that of this one (`beside`)."""
-
-    process: bool
-    name: str
-    lower: float = -np.inf
-    """Least log sd: of a channel's as stated."""
-    slow: bool = False
-    memory: bool = False
-    upper: float = np.inf
-    beside: str = ""
-    """A joint whose force goes with that of this one: then it is how much of it does, in `unit`."""
-    unit: float = 1.0
-
-    @property
-    def force(self) -> bool:
-        """Whether it is the size of a joint's force."""
-        return self.process and not self.memory and not self.beside
-
-    def covers(self, run: Run, channel: str) -> bool:
-        """Whether it is the noise of that channel of a run."""
-        return not self.process and channel == self.name and channel in run.noise.missing
-
-    def forces(self, run: Run) -> list[int]:
-        """Which of a run's unmodelled forces it is about."""
-        return [k for k, (joint, _) in enumerate(run.disturbed) if joint == self.name and bool(run.remembering[k]) == (self.slow or self.memory)]
-
-    def log_sd(self, problem: Problem) -> float:
-        """log sd: of a channel; of a process noise half the log of its density; or the log of its correlation time; or what goes with it, in its unit."""
-        noise = problem.runs[0].noise
-        if self.beside:
-            return noise.coupled[self.name, self.beside] / self.unit
-        if self.process:
-            return float(np.log(noise.memory[self.name])) if self.memory else 0.5 * float(np.log((noise.slow if self.slow else noise.density)[self.name]))
-        return float(np.log(next(run.noise.measured[self.name] for run in problem.runs if self.name in run.noise.missing)))
-
-    def moved(self, problem: Problem, by: float) -> Problem:
-        """The problem with this number changed by so much; that of a channel only in runs where it is to be found."""
-        return problem.with_noise([self.changed(run.noise, by) for run in problem.runs])
-
-    def changed(self, noise: Noise, by: float) -> Noise:
-        if self.beside:
-            both = self.name, self.beside
-            return replace(noise, coupled={**noise.coupled, both: noise.coupled[both] + self.unit * by})
-        factor = math.exp(by)
-        if self.memory:
-            return replace(noise, memory={**noise.memory, self.name: noise.memory[self.name] * factor})
-        if self.slow:
-            return replace(noise, slow={**noise.slow, self.name: noise.slow[self.name] * factor**2})
-        if self.process:
-            return replace(noise, density={**noise.density, self.name: noise.density[self.name] * factor**2})
-        return replace(noise, measured={**noise.measured, self.name: noise.measured[self.name] * factor}) if self.name in noise.missing else noise
-
-
-def resized(problem: Problem, hypers: Sequence[Hyper], sizes: np.ndarray) -> Problem:
-    """The problem with these log sds."""
-    for hyper, size in zip(hypers, sizes, strict=True):
-        change = float(size) - hyper.log_sd(problem)
-        if change:
-            problem = hyper.moved(problem, change)
-    return problem
-
-
-def scaled_by(problem: Problem, hyper: Hyper, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the `count` rows of F a noise size scales, and of a force the states that those are."""
-    row, column = count - sum(run.samples + run.layout.priors for run in problem.runs), 0
-    rows, columns = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for run in problem.runs:
-        for d in run.data:
-            if hyper.covers(run, d.channel.path):
-                rows.append(np.arange(row, row + len(d.y)))
-            row += len(d.y)
-        if hyper.process:
-            own = hyper.forces(run)
-            rows.append(row + np.sort(np.concatenate([run.layout.prior_rows(PROCESS, k) for k in own])))
-            columns.append(column + np.sort(np.concatenate([run.layout.member(PROCESS, k) for k in own])))
-        row, column = row + run.layout.priors, column + run.layout.size
-    return np.concatenate(rows), np.concatenate(columns)
-
-
-def forces(problem: Problem, x: Sequence[States]) -> np.ndarray:
-    """(all states,) the unmodelled forces in units of their sd, zero for all other states."""
-    out, first = np.zeros(sum(run.layout.size for run in problem.runs)), 0
-    for run, motion in zip(problem.runs, x, strict=True):
-        if PROCESS in run.layout.place:
-            place = run.layout.place[PROCESS]
-            out[first + place.start : first + place.stop] = motion.parts[PROCESS].ravel()
-        first += run.layout.size
-    return out
-
-
-@dataclass(frozen=True)
-class ByMemory:
-    """How the residuals of forces and their sds change with the log of a correlation time: first and second derivatives."""
-
-    whitening: Sparse
-    """(rows of F, states)"""
-    whitening_twice: Sparse
-    log_sd: np.ndarray
-    """(states,)"""
-    log_sd_twice: np.ndarray
-
-
-def by_memory(problem: Problem, hyper: Hyper, count: int) -> ByMemory:
-    """From differences: both are simple functions of it."""
-    ends = [_whitened(p, count) for p in (hyper.moved(problem, -MEMORY_STEP), problem, hyper.moved(problem, MEMORY_STEP))]
-    once, twice = ([(e[2] - e[0]) / (2.0 * MEMORY_STEP), (e[2] - 2.0 * e[1] + e[0]) / MEMORY_STEP**2] for e in zip(*ends, strict=True))
-    return ByMemory(once[0], once[1], twice[0], twice[1])
-
-
-def log_sd_by_memory(problem: Problem, hyper: Hyper) -> float:
-    """`d log sd/d log tau = -(H/tau) a/(1 - a^2)` of a force of given density, on the first run's mesh."""
-    run = problem.runs[0]
-    rate = run.held / run.noise.memory[hyper.name]
-    return -0.5 * rate / math.sinh(rate)
-
-
-def _whitened(problem: Problem, count: int) -> tuple[Sparse, np.ndarray]:
-    """The residuals of forces by the states, and log sd of every state that is a force."""
-    rows: list[Sparse] = [sp.csr_matrix((count - sum(run.samples + run.layout.priors for run in problem.runs), 0))]
-    sds = []
-    for run in problem.runs:
-        size = np.zeros(run.layout.size)
-        if run.disturbed:
-            size[run.layout.place[PROCESS]] = np.tile(np.log(run.process_sd()), run.draws)
-        rows.append(sp.vstack([sp.csr_matrix((run.samples, run.layout.size)), run.layout.prior_matrix], format="csr"))
-        sds.append(size)
-    return sp.block_diag(rows, format="csr"), np.concatenate(sds)
 
 
 Past = Mapping[Hyper, tuple[float, float]]

@@ -16,6 +16,7 @@ from calibody.estimate.coupling import coupled
 from calibody.estimate.dry import FINER, FRICTION_STAGES, SHARPER, rms_rates, turning, unknown_widths
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.first import begun
+from calibody.estimate.hyper import Hyper, MemoryTime
 from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
 from calibody.estimate.likelihood import Likelihood, Spot
@@ -49,7 +50,7 @@ KNOWN = ("history", "notes", "hypers", "coarsest", "blunt", "hold")
 class Meshes:
     def __init__(
         self, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], noises: Sequence[noise.Noise], given: bool,
-        hypers: Sequence[marginal.Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None, patient: bool = True,
+        hypers: Sequence[Hyper] = (), robust: bool = False, report: Callable[[Iteration], None] | None = None, patient: bool = True,
         remembering: Mapping[str, float | None] | None = None, hold: float = 0.0, coarsest: float = 0.0,
     ) -> None:  # fmt: skip
         """Without `patience` an attempt: it is given up where the data are not explained, or not soon. `coarsest`: the step [s] that a first mesh has or would have, if it is not the one to begin with."""
@@ -65,6 +66,8 @@ class Meshes:
         self.friction = sorted(rubbing(structure.model, unknowns) - soft(structure.model, unknowns))
         """Joints, and transmissions by their path, whose dry friction is sharp."""
         self.coarsest, self.blunt, self.hold = coarsest, False, hold
+        self.tried: Level | None = None
+        """The solution of an earlier attempt without unmodelled forces."""
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
 
@@ -220,7 +223,7 @@ class Meshes:
             return level
         times = {joint: time for joint, time in self.remembering.items() if time is not None}
         self.hypers = [h for h in self.hypers if not (h.process and h.name in joints)]
-        self.hypers += [h for joint in joints for h in slow_hypers(white.problem, joint) if not (h.memory and joint in times)]
+        self.hypers += [h for joint in joints for h in slow_hypers(white.problem, joint) if not (isinstance(h, MemoryTime) and joint in times)]
         function, spot = with_memory(white, self.hypers, joints, times)
         problem, solution, spot = self._maximised(function, spot)
         return Level(problem, solution, self.given, (function, spot))

@@ -25,7 +25,7 @@ import numpy as np
 from calibody.estimate.noise import found_sd
 from calibody.estimate.unknowns import Unknown
 from calibody.model import Model
-from calibody.recording.recording import Drive, Observation, Recording
+from calibody.recording.recording import Observation, Recording
 from calibody.recording.signal import Signal
 from calibody.recording.units import quantity
 
@@ -236,16 +236,7 @@ def _clocks(runs: Runs) -> Iterator[Suspicion]:
 
 def _slower(factor: float) -> Callable[[Model, Runs], Changed]:
     def change(model: Model, runs: Runs) -> Changed:
-        return model, [
-            replace(
-                run,
-                observations=tuple(replace(o, times=factor * o.times) for o in run.observations),
-                drives=tuple(Drive(d.channel, replace(d.signal, times=factor * d.signal.times), d.sd) for d in run.drives),
-                start=factor * run.start,
-                end=factor * run.end,
-            )
-            for run in runs
-        ]
+        return model, [run.slower(factor) for run in runs]
 
     return change
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate import observe
-from calibody.estimate.marginal import Hyper
+from calibody.estimate.hyper import ChannelSize, ForceSize, Hyper
 from calibody.estimate.run import Noise
 from calibody.estimate.unmodelled import FOUND, SD, TIME, ProcessNoise, for_all, refused
 from calibody.model import Model
@@ -88,7 +88,7 @@ def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise]
         missing += [c for c in sds if c in found[-1].missing and c not in missing]
         stated |= {o.channel for o in r.observations if o.sd is not None}
     least = {c: next(math.log(n.measured[c]) for n in found if c in n.missing) for c in missing if c in stated}
-    hypers = [Hyper(True, joint) for joint in forces.sized] + [Hyper(False, c, least.get(c, -math.inf)) for c in missing]
+    hypers = [*(ForceSize(joint) for joint in forces.sized), *(ChannelSize(c, least.get(c, -math.inf)) for c in missing)]
     return found, all(o.sd is not None for r in recordings for o in r.observations), hypers
 
 

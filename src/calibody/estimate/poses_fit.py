@@ -15,6 +15,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
+from calibody.estimate.concluded import stated
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.layout import States
 from calibody.estimate.meshes import Level, Meshes
@@ -128,7 +129,12 @@ class _Poses(Meshes):
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         return PoseProblem.of([PoseRun.of(self.structure, r, h, n) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
 
-    def _begin(self, problem: Problem, r: int, theta: np.ndarray) -> tuple[Run, States]:
+    def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
+        """The first poses of all runs, and the problem with the constraints that they tell."""
+        both = [self._begun(problem, r, theta) for r in range(len(problem.runs))]
+        return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
+
+    def _begun(self, problem: Problem, r: int, theta: np.ndarray) -> tuple[Run, States]:
         assert isinstance(problem, PoseProblem)
         run = problem.runs[r]
         assert isinstance(run, PoseRun)
@@ -156,7 +162,7 @@ class _Poses(Meshes):
             history=self.history,
             mesh=Mesh(0.0, 0),
             error=None,
-            notes=[*self.notes, *self._stated(level)],
+            notes=[*self.notes, *stated(self, level)],
             seconds=seconds,
             process_noise={},
             again=partial(_again, self.structure),

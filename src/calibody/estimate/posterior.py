@@ -21,7 +21,6 @@ import numpy as np
 from calibody.errors import CalibodyError, shown, told
 from calibody.estimate.drawn import Explanation, Marginal, Posterior, Raw
 from calibody.estimate.fit import fit
-from calibody.estimate.marginal import Hyper
 from calibody.estimate.modes import Mode, Modes, find
 from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
@@ -293,7 +292,7 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
     names = list(result.parameters)
     marginals = {name: Marginal(name, result.parameters[name].unit, values[:, k], w.weight, result.parameters[name]) for k, name in enumerate(names)}
     ess = w.ess if drawn.ess is None else drawn.ess
-    hypers = tuple(_named(h) for h in modes.kept[0].target.hypers)
+    hypers = tuple(h.words for h in modes.kept[0].target.hypers)
     raw = Raw(np.arange(len(drawn.own)), drawn.own, drawn.eta, values, drawn.log_p, drawn.log_q, w.weight, (*names, *hypers))
     fine = _fine(result, modes)
     lost = None if fine is None else _lost(drawing, drawn, *fine)
@@ -325,11 +324,6 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
         fine=fine,
     )
     return replace(post, notes=tuple(_notes(result, drawing, drawn, post)))
-
-
-def _named(h: Hyper) -> str:
-    """A noise size, as a column of the draws."""
-    return f"force of {h.beside} with {h.name}" if h.beside else f"log time of {h.name}" if h.memory else f"log sd of {h.name}"
 
 
 def _prior(problem: Any) -> float:

@@ -54,6 +54,7 @@ def transcribe(
         if not calm.pushed(levels):
             return concluded(calm, levels, time.perf_counter() - began, halved=h is not None)
         worker.history, worker.hints = calm.history, [levels[-1].solution.theta]
+        worker.tried = levels[-1] if levels[-1].solution.converged else None
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())

@@ -38,6 +38,8 @@ COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 UNEXPLAINED = 0.3
 """Residuals over the scatter of the measurement itself from which most of it is left over, which no noise can be."""
+SMALL = 1e-3
+"""Relative error of a scale that is easily made: gravity is 9.78 to 9.83 m/s^2 from place to place, and periods of sampling are often those that were asked for."""
 COMMON = 0.7
 """Correlation of the unmodelled forces of two joints from which on half of them has one cause, which is said."""
 SLOW = 1e-3
@@ -160,6 +162,24 @@ class ForcesTogether:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """A number that a fit takes as exact and that its data cannot tell, gravity or the clock, and what hangs on it."""
+
+    path: str
+    words: str
+    moves: dict[str, float]
+    """Relative change of every estimate over that of the number."""
+    sds: dict[str, float]
+    """The same in standard deviations of the estimate, for a change of the number by `small`."""
+    small: float = SMALL
+
+    @property
+    def largest(self) -> tuple[str, float]:
+        """The estimate that moves by most of its standard deviations, and by how many."""
+        return max(((name, abs(move)) for name, move in self.sds.items()), key=lambda pair: pair[1], default=("", 0.0))
+
+
+@dataclass(frozen=True)
 class ForceTest:
     """Whether the unmodelled force of a joint is the noise it was taken to be: chi-square of slow forces, its degrees of freedom, and the probability of it if nothing slow is missing."""
 
@@ -174,7 +194,7 @@ class ForceTest:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a fit without unmodelled forces says beside one with them, begun where that ended."""
+    """What a fit without unmodelled forces says beside one with them."""
 
     status: str
     """ "converged", or why there is nothing to compare with."""
@@ -187,6 +207,11 @@ class Comparison:
     def largest(self) -> tuple[str, float]:
         """The parameter about which they differ most; no name where nothing can be compared."""
         return max(self.apart.items(), key=lambda item: abs(item[1]), default=("", 0.0))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both say the same; not, where there is nothing to compare with."""
+        return self.status == "converged" and abs(self.largest[1]) <= APART
 
 
 @dataclass(frozen=True)
@@ -332,6 +357,8 @@ class Result:
     outliers: tuple[Outlier, ...] = field(repr=False)
     lacks: tuple[Suspect, ...]
     """What the model lacks, as far as numbers that were held can say: the strongest suspect first; empty where none is significant, and for fits that did not converge."""
+    rests_on: tuple[Rest, ...]
+    """Numbers that were taken as exact and that the data cannot tell: gravity, the clock; empty for fits that did not converge, and for methods that do not ask."""
     mesh: Mesh
     iterations: int
     history: tuple[Iteration, ...] = field(repr=False)
@@ -350,7 +377,7 @@ class Result:
     """What is probably wrong with the files, of a fit that did not converge or whose residuals are absurd: the most convincing first; several explain the data alike, and empty means that
     nothing that was tried does."""
     hypers: tuple[Any, ...] = field(default=(), repr=False)
-    """The standard deviations that were found with the parameters (`marginal.Hyper`)."""
+    """The standard deviations that were found with the parameters (`hyper.Hyper`)."""
 
     @property
     def converged(self) -> bool:

@@ -40,6 +40,9 @@ UNREMARKABLE = 6.0
 """chi2 below which nothing is named however it is distributed."""
 NOTHING_NEW = 1e-6
 """Share of its information that a number must keep beside the estimated ones to count as something else."""
+FOLLOWED = 1e-4
+"""The motion takes up part of what a number does to the readings: of an offset of a joint that turns about the vertical all of it, but for rounding. Information before that, times this, counts as its own: an information below
+1e-10 of it (`FOLLOWED NOTHING_NEW`), 1e-5 of the readings' change, is none."""
 
 
 def nodes_of_rows(run: Run) -> np.ndarray:
@@ -169,7 +172,7 @@ class Scores:
         i, size = t.T @ t, self._sizes(numbers)
         if np.any(size == 0.0) or np.any(np.diag(i) < NOTHING_NEW * size):
             return None
-        b = np.stack([self._taken_up(c) for c in numbers], axis=1)
+        b = np.stack([self.taken_up(c) for c in numbers], axis=1)
         s = t.T @ self.F + slope[self.asked[list(numbers)]] - slope @ b
         inverse = np.linalg.inv(i)
         d = inverse @ s
@@ -188,7 +191,7 @@ class Scores:
         """Information of numbers asked about before anything is taken up."""
         return np.sum([x.size[list(numbers)] for x in self.reduced], axis=0)
 
-    def _taken_up(self, c: int) -> np.ndarray:
+    def taken_up(self, c: int) -> np.ndarray:
         """What the parameters take up of a number asked about."""
         b, whole = np.zeros(self.lin.parameters), self.T[:, len(self.common) + c]
         b[self.common] = (self.kept @ (self.basis.T @ whole)) / np.where(self.own > 0.0, self.own, 1.0)
@@ -248,7 +251,7 @@ class _Reduced:
     taken_up: np.ndarray
     """(own parameters, columns): what these take up."""
     size: np.ndarray
-    """Of every number asked about: its information before anything is taken up."""
+    """Of every number asked about: its information before anything is taken up by parameters (and of what it is before the motion follows, `FOLLOWED`)."""
 
 
 def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray, common: np.ndarray, asked: np.ndarray) -> _Reduced:
@@ -267,7 +270,9 @@ def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray
     own = np.linalg.norm(mine, axis=0)
     basis, kept = _orthonormal(mine / np.where(own > 0.0, own, 1.0))
     taken_up = (kept @ (basis.T @ rest)) / np.where(own > 0.0, own, 1.0)[:, None]
-    size = (rest[:, len(common) :] ** 2).sum(axis=0)
+    direct = np.zeros(rest.shape[1])
+    direct[here] = (part.Ft[:, place] ** 2).sum(axis=0)
+    size = np.maximum((rest**2).sum(axis=0), FOLLOWED * direct)[len(common) :]
     nodes = np.append(nodes_of_rows(problem.runs[r]) + sum(run.K for run in problem.runs[:r]), np.full(len(prior), -1))
     left = rest - basis @ (basis.T @ rest) if basis.shape[1] else rest
     return _Reduced(left, np.append(part.F, lin.loose[prior]), nodes, at, basis, taken_up, size)

@@ -22,7 +22,7 @@ from calibody.solve.gauss_newton import Settings, minimise
 from calibody.solve.threads import one_thread
 
 if TYPE_CHECKING:
-    from calibody.estimate.marginal import Hyper
+    from calibody.estimate.hyper import Hyper
     from calibody.estimate.result import Result
     from calibody.recording.recording import Recording
 

@@ -22,7 +22,8 @@ from calibody.estimate import marginal
 from calibody.estimate.innovations import MEMORIES, counts, memories, rows_of
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
-from calibody.estimate.result import ALIKE, Part, Suspect
+from calibody.estimate.rests import scales
+from calibody.estimate.result import ALIKE, SMALL, Part, Rest, Suspect
 from calibody.estimate.scores import Pull, Scores
 from calibody.estimate.terms import terms, widened
 from calibody.estimate.uncertainty import Uncertainty
@@ -59,12 +60,12 @@ class _Asked:
 
 
 @one_thread
-def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> tuple[Suspect, ...]:
-    """Those that are significant, the strongest first; `known` has the error bars of the parameters.
+def suspects(tests: Tests) -> tuple[Suspect, ...]:
+    """Those that are significant, the strongest first.
 
     Noise that is not what it was taken for comes in its place (counts) or last (a memory, which anything that is missing leaves behind: tested on what the first of the others does not explain).
     """
-    tests = _Tests(problem, x, theta, known)
+    problem, known = tests.problem, tests.known
     count = tests.count + len(MEMORIES) * len(rows_of(problem, tests.scores))
     pulls, jointly = tests.pulls(count)
     alone = [found for k, p in enumerate(pulls) if (found := _single(tests.asked[k], k, p, known, count))]
@@ -76,25 +77,41 @@ def suspects(problem: Problem, x: Sequence[States], theta: np.ndarray, known: Un
     return tuple(replace(s, alike=tuple(o.path for o in out if _alike(o, s))) for s in out)
 
 
-class _Tests:
-    """One linearisation with a column for every suspect, and the pulls of each and of those of one kind together."""
+def rests_on(tests: Tests) -> tuple[Rest, ...]:
+    """What the estimates rest on, with how far they move with it."""
+    out, known = [], tests.known
+    for k, t in enumerate(tests.scales, start=len(tests.asked)):
+        moved = known.reported.by_theta @ -tests.scores.taken_up(k)[: known.reported.by_theta.shape[1]]
+        each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if np.isfinite(s) and s > 0.0]
+        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each if v}, {n: float(SMALL * m / s) for n, m, v, s in each if v}))
+    return tuple(out)
 
+
+class Tests:
+    """One linearisation with a column for every suspect, and the pulls of each and of those of one kind together; `known` has the error bars of the parameters. Numbers that estimates rest on (`rests.py`) have a column too."""
+
+    @one_thread
     def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> None:
         tried, more = list(_tried(problem)), terms(problem, x, theta)
         self.asked = [_Asked(e.name, words, e.unit, e.initial, e.lower, e.upper, plural=plural) for e, words, plural in tried]
         self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy) for t in more]
-        self.problem, self.x, self.p = problem, x, len(theta)
+        self.problem, self.x, self.p, self.known = problem, x, len(theta), known
+        self.scales = scales(problem, x, theta)
         self.wide = problem.with_entries([*problem.entries, *(e for e, *_ in tried)], SHARP)
         self.at = np.concatenate([theta, [e.initial for e, *_ in tried]])
-        lin = widened(self.wide.linearise(x, self.at, hold_scale=False), more)
-        scale = np.append(self.wide.scale, [t.scale for t in more])
+        columns = [*more, *self.scales]
+        lin = widened(self.wide.linearise(x, self.at, hold_scale=False), columns)
+        scale = np.append(self.wide.scale, [t.scale for t in columns])
         anywhere = np.full(len(scale), np.inf)  # nobody takes this step
         self.taken = step(lin, 0.0 * scale, -anywhere, anywhere, 0.0 * scale, scale)
         free = np.arange(len(scale)) < self.p
         free[: self.p] &= ~known.at_bound
         self.scores = Scores(self.wide, lin, self.taken, free, np.arange(self.p, len(scale)))
         self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked)) if len(g) > 1]
-        self.first = self.scores.pulls(), [self.scores.together(g) for g in self.groups]
+        self.first = self._alone(), [self.scores.together(g) for g in self.groups]
+
+    def _alone(self, slope: np.ndarray | float = 0.0) -> list[Pull | None]:
+        return self.scores.pulls(slope)[: len(self.asked)]
 
     @property
     def count(self) -> int:
@@ -110,7 +127,7 @@ class _Tests:
         close = {k for numbers in near for k in numbers}
         slope = marginal.slope(self.wide, self.x, self.at, self.taken, [self.p + k for k in sorted(close)])
         slope[: self.p] = self.problem.slope
-        exact = self.scores.pulls(slope)
+        exact = self._alone(slope)
         pulls = [exact[k] if k in close else p for k, p in enumerate(pulls)]
         return pulls, [self.scores.together(g, slope) if g in near else p for g, p in zip(self.groups, jointly, strict=True)]
 

@@ -36,9 +36,9 @@ from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate import marginal
 from calibody.estimate.bars import LEAST
 from calibody.estimate.coupling import belief
+from calibody.estimate.hyper import Hyper, resized, scaled_by
 from calibody.estimate.layout import States
 from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.marginal import Hyper
 from calibody.estimate.maximise import positive
 from calibody.estimate.problem import Problem
 from calibody.estimate.uncertainty import followed, stepped
@@ -147,7 +147,7 @@ class Target:
     @one_thread
     def at(self, eta: np.ndarray, derivatives: bool = False) -> Density:
         """log p as it is."""
-        theta, problem = eta[: self.p], marginal.resized(self.problem, self.hypers, eta[self.p :])
+        theta, problem = eta[: self.p], resized(self.problem, self.hypers, eta[self.p :])
         try:
             with np.errstate(all="ignore"):
                 motions = [settle(*given, self.settled) for given in self.predicted(problem, eta)]
@@ -180,7 +180,7 @@ class Target:
             gradient[columns] -= _by_parameters(single, motion, theta[columns])
         F = np.concatenate([problem.prior(theta), *(m.F for m in found)])
         for k, hyper in enumerate(self.hypers, start=self.p):
-            rows = marginal.scaled_by(problem, hyper, len(F))[0]
+            rows = scaled_by(problem, hyper, len(F))[0]
             gradient[k] += float(F[rows] @ F[rows]) - len(rows)
         return gradient
 
@@ -291,7 +291,7 @@ def _exact(problem: Problem, x: tuple[States, ...], theta: np.ndarray, hypers: t
     information[:p, :p], gradient[:p] = np.asarray(taken.information), -(taken.gradient + slope[:p])
     T = lin.together(followed(lin, taken))
     for k, hyper in enumerate(hypers, start=p):
-        rows = marginal.scaled_by(problem, hyper, len(lin.F))[0]
+        rows = scaled_by(problem, hyper, len(lin.F))[0]
         squares = float(lin.F[rows] @ lin.F[rows])
         slope[k] = squares - len(rows)  # the fit has made its derivative vanish
         if squares <= float(np.exp(2.0 * (hyper.lower - hyper.log_sd(problem)))) * len(rows) or hyper.log_sd(problem) <= hyper.lower:

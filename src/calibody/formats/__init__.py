@@ -1,4 +1,4 @@
-"""MJCF and URDF files, into and out of `Model`. Nothing else knows these formats; MuJoCo is imported only when one is used."""
+"""MJCF, URDF and OpenSim files, into and out of `Model`. Nothing else knows these formats; MuJoCo is imported only when one is used."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from calibody.errors import FormatError
 if TYPE_CHECKING:
     from calibody.model import Model
 
-_SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf"}
+_SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf", ".osim": "osim"}
 
 
 def load(path: str | os.PathLike[str], contacts: bool = False) -> Model:
-    """Read a model from an MJCF or URDF file; the root element decides which it is. `contacts`: with the contacts and joint limits of the file, which act in simulations."""
+    """Read a model from an MJCF, URDF or OpenSim file; the root element decides which it is. `contacts`: with the contacts and joint limits of the file, which act in simulations."""
     from calibody.formats import content, edit  # with numpy and, where it is used, MuJoCo
 
     path = _as_path(path)
@@ -59,8 +59,17 @@ def convert(model: Model, path: str | os.PathLike[str]) -> Path:
     from calibody.formats import fresh
 
     target = _as_path(path)
+    if _format(target) == "osim":
+        raise FormatError(f"{target}: OpenSim files are not written afresh; give a path that ends in .xml (MJCF) or .urdf.")
     text = fresh.mjcf(model, target) if _format(target) == "mjcf" else fresh.urdf(model, target)
     return _write(target, text.encode("utf-8"))
+
+
+def convert_notes(model: Model, path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """What `convert` can only write nearly, one sentence each."""
+    from calibody.formats import fresh
+
+    return fresh.nearly(model) if _format(_as_path(path)) == "mjcf" else ()
 
 
 def _as_path(path: Any) -> Path:
@@ -71,7 +80,7 @@ def _as_path(path: Any) -> Path:
 
 def _format(path: Path) -> str:
     if path.suffix.lower() not in _SUFFIXES:
-        raise FormatError(f"{path} ends in {path.suffix or 'nothing'!r}, which names no model format; give a path that ends in .xml, .mjcf or .urdf.")
+        raise FormatError(f"{path} ends in {path.suffix or 'nothing'!r}, which names no model format; give a path that ends in .xml, .mjcf, .urdf or .osim.")
     return _SUFFIXES[path.suffix.lower()]
 
 
@@ -86,4 +95,4 @@ def _write(path: Path, content: bytes) -> Path:
     return path
 
 
-__all__ = ["convert", "load", "save", "save_notes", "source_files"]
+__all__ = ["convert", "convert_notes", "load", "save", "save_notes", "source_files"]

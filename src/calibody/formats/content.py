@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import FormatError
-from calibody.formats import edit, mjcf, urdf
+from calibody.formats import edit, mjcf, osim, urdf
 
 if TYPE_CHECKING:
     from calibody.formats.source import Source
     from calibody.model import Model
 
-READERS = {"mujoco": mjcf.read, "robot": urdf.read}
+READERS = {"mujoco": mjcf.read, "robot": urdf.read, "OpenSimDocument": osim.read}
 """By the root element."""
 
 
@@ -23,6 +23,8 @@ def read(content: bytes, path: Path, touching: bool = False) -> tuple[Model, Sou
     document = edit.parse(content, str(path))
     reader = READERS.get(document.root.tag)
     if reader is None:
-        raise FormatError(f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>) or URDF (<robot>) file.")
+        raise FormatError(
+            f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>), URDF (<robot>) or OpenSim (<OpenSimDocument>) file."
+        )
     with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
         return reader(document, path, touching)

@@ -22,6 +22,7 @@ from calibody.streams import refuse_stream
 
 _ATTRIBUTE = re.compile(rb"\s+([^\s=/>]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
 _START_TAG = re.compile(rb"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # Deeper trees than any mechanism; the compiler's own recursion would end the process long before Python's.
@@ -86,6 +87,13 @@ class Element:
     def where(self) -> str:
         return f"{self.document.label}:{self.line}"
 
+    @property
+    def text(self) -> str:
+        """What stands between its tags, without comments and surrounding white space; of use where it has no children."""
+        from xml.sax.saxutils import unescape  # it imports the whole of the network, which reading other formats does not wait for
+
+        return unescape(_COMMENT.sub(b"", self.document.data[self.open_end : self.close_start]).decode("utf-8"), {"&quot;": '"', "&apos;": "'"}).strip()
+
 
 @dataclass(eq=False)
 class Document:
@@ -113,7 +121,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except IsADirectoryError:
-        raise FormatError(f"{path} is a folder; give the path of a model file (.xml, .mjcf or .urdf).") from None
+        raise FormatError(f"{path} is a folder; give the path of a model file (.xml, .mjcf, .urdf or .osim).") from None
     except FileNotFoundError:
         raise FormatError(f"{path} does not exist; check the path (a relative one starts in the current folder).") from None
     except (OSError, ValueError) as error:
@@ -123,7 +131,7 @@ def read_bytes(path: Path) -> bytes:
 def parse(content: bytes, label: str) -> Document:
     """The elements of an XML text with their places, or a sentence with the line at which it stops being XML."""
     if not content.strip():
-        raise FormatError(f"{label} is empty; give an MJCF or URDF model.")
+        raise FormatError(f"{label} is empty; give an MJCF, URDF or OpenSim model.")
     data, encoding, mark = _utf8(content, label)
     document = Document(label, data, encoding, mark)
     _Parser(document).run()
@@ -146,7 +154,7 @@ def _utf8(content: bytes, label: str) -> tuple[bytes, str, bytes]:
     except (LookupError, ValueError):
         raise FormatError(f"{label} is not text in the encoding {encoding}; give an XML file saved as UTF-8.") from None
     if "\0" in text:
-        raise FormatError(f"{label} contains zero bytes, so it is no XML text; give an MJCF or URDF model.")
+        raise FormatError(f"{label} contains zero bytes, so it is no XML text; give an MJCF, URDF or OpenSim model.")
     return text.encode("utf-8"), "utf-8" if encoding in ("utf8", "ascii", "us-ascii") else encoding, mark
 
 
@@ -199,12 +207,13 @@ def _tag_end(data: bytes, begin: int) -> int:
 
 @dataclass
 class Edits:
-    """Changes to collect: attributes to set (None removes), tags to rename, children to insert."""
+    """Changes to collect: attributes to set (None removes), tags to rename, texts to write, children to insert."""
 
     attributes: dict[Element, dict[str, str | None]] = field(default_factory=dict)
     tags: dict[Element, str] = field(default_factory=dict)
     inserted: dict[Element, list[str]] = field(default_factory=dict)
     removed: set[Element] = field(default_factory=set)
+    texts: dict[Element, str] = field(default_factory=dict)
 
     def set(self, element: Element, **values: str | None) -> None:
         """Set attributes (a trailing underscore in a name is dropped, for `class_`), or remove those given as None."""
@@ -212,6 +221,10 @@ class Edits:
 
     def rename(self, element: Element, tag: str) -> None:
         self.tags[element] = tag
+
+    def write(self, element: Element, text: str) -> None:
+        """Put a text between the tags of an element without children."""
+        self.texts[element] = text
 
     def insert(self, parent: Element, xml: str) -> None:
         """Insert a child as the first one of `parent`."""
@@ -222,7 +235,7 @@ class Edits:
 
     @property
     def touched(self) -> set[Document]:
-        return {e.document for table in (self.attributes, self.tags, self.inserted, self.removed) for e in table}
+        return {e.document for table in (self.attributes, self.tags, self.inserted, self.removed, self.texts) for e in table}
 
     def get(self, element: Element, name: str) -> str | None:
         """The attribute as it will be."""
@@ -243,6 +256,7 @@ def render(document: Document, edits: Edits, inline: Callable[[Document], bool])
             continue
         changes += _start_tag(element, edits)
         changes += _insertions(element, edits)
+        changes += _written(element, edits)
         stack.extend(element.children)
     out, position = [], 0
     for start, end, text in sorted(changes, key=lambda c: (c[0], c[1])):
@@ -316,6 +330,18 @@ def _insertions(element: Element, edits: Edits) -> list[tuple[int, int, bytes]]:
         return [(element.open_end, element.open_end, text)]
     tag = edits.tags.get(element, element.tag).encode()
     return [(element.open_end - 2, element.open_end, b">" + text + newline + own + b"</" + tag + b">")]
+
+
+def _written(element: Element, edits: Edits) -> list[tuple[int, int, bytes]]:
+    if element not in edits.texts:
+        return []
+    from xml.sax.saxutils import escape  # as in `_quoted`
+
+    tag = element.tag.encode()
+    if element.empty:
+        return [(element.open_end - 2, element.open_end, b">" + escape(edits.texts[element]).encode() + b"</" + tag + b">")]
+    inside = element.document.data[element.open_end : element.close_start].decode("utf-8")
+    return [(element.open_end, element.close_start, escape(_merged(inside, edits.texts[element])).encode())]
 
 
 def _indent(element: Element) -> bytes:

@@ -14,10 +14,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 from calibody.errors import FormatError
 from calibody.formats import content
+from calibody.formats.functions import Knots
 from calibody.formats.source import differences, length_range, number, numbers, spring_length
 from calibody.formats.urdf_edit import inertial_text, rpy_of
 from calibody.model import Actuator, Body, Bushing, Contact, Geometry, Joint, Limit, Loop, Model, Muscle, Path, Pulley, Sensor, Spring, Transmission, Wrap
-from calibody.model.elements import BALL, COUPLING, FREE, HINGE, SLIDE, WELD, WORLD
+from calibody.model.elements import BALL, BETWEEN_COORDINATES, COUPLING, CURVE, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
 _ONLY_HERE = ("friction_rate", "stribeck", "compliance", "relaxation", "angular_compliance", "angular_relaxation", "load_friction", "load_stribeck")
@@ -75,7 +76,8 @@ def _verified(text: str, model: Model, target: pathlib.Path, format_name: str, r
 
 
 def mjcf(model: Model, target: pathlib.Path) -> str:
-    """The model as MJCF; every element carries its name."""
+    """The model as MJCF; every element carries its name, and curves between coordinates are polynomials (`nearly`)."""
+    model = dataclasses.replace(model, loops=tuple(_with_polynomial(loop) for loop in model.loops))
     _refuse((*model.bushings, *model.contacts, *model.limits))
     remedy = "change the model, or keep it in Python"
     left_out = [f"shape {g.name} (mesh)" for g in model.geometries if g.kind == "mesh"]
@@ -183,7 +185,7 @@ def _attached(model: Model, body: str) -> list[str]:
     for site in model.sites:
         if site.body == body:
             out += _tag("site", name=site.name, pos=_vector(site.position, (0.0,) * 3), quat=_vector(site.orientation, _IDENTITY))
-    for loop in (lp for lp in model.loops if lp.kind != COUPLING):
+    for loop in (lp for lp in model.loops if lp.kind not in BETWEEN_COORDINATES):
         for i, where, anchor, turn in ((1, loop.body1, loop.anchor1, loop.orientation1), (2, loop.body2, loop.anchor2, loop.orientation2)):
             if where == body:
                 out += _tag("site", name=_anchor_name(model, loop, i), pos=numbers(anchor), quat=_vector(turn, _IDENTITY) if loop.kind == WELD else None)
@@ -206,6 +208,21 @@ def _geom(g: Geometry) -> list[str]:
     return _tag(
         "geom", name=g.name, type=g.kind, size=numbers(size), pos=_vector(g.position, (0.0,) * 3), quat=_vector(g.orientation, _IDENTITY), rgba=numbers(g.color)
     )
+
+
+def nearly(model: Model) -> tuple[str, ...]:
+    """Sentences about what MJCF says only nearly: curves between coordinates are polynomials of degree four there."""
+    errors = {lp.name: (Knots(lp.curve).quartic()[1], model.joint(lp.joint1).units["s"]) for lp in model.loops if lp.kind == CURVE}
+    if not errors:
+        return ()
+    worst = {unit: max(e for e, u in errors.values() if u == unit) for unit in sorted({u for _, u in errors.values()})}
+    return (
+        f"MJCF has polynomials where the model has curves between coordinates ({len(errors)}); they differ by at most {' and '.join(f'{e:.2g} {u}' for u, e in worst.items())}.",
+    )
+
+
+def _with_polynomial(loop: Loop) -> Loop:
+    return dataclasses.replace(loop, kind=COUPLING, curve=(), polynomial=Knots(loop.curve).quartic()[0]) if loop.kind == CURVE else loop
 
 
 def _equality(model: Model, loop: Loop) -> list[str]:

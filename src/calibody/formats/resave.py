@@ -10,15 +10,17 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
 from calibody.errors import FormatError
-from calibody.formats import content as whole, mjcf_edit, urdf_edit
+from calibody.formats import content as whole, mjcf_edit, osim_edit, urdf_edit
 from calibody.formats.edit import render
 from calibody.formats.mjcf_edit import Plan
-from calibody.formats.source import MJCF, Change, Source, changes, differences
+from calibody.formats.source import MJCF, OSIM, URDF, Change, Source, changes, differences
 from calibody.model import Body, Model
 
 _PASSES = 4
+WRITERS = {MJCF: mjcf_edit, URDF: urdf_edit, OSIM: osim_edit}
 _MESH_FILES = ("mesh", "hfield", "skin")
 
 
@@ -26,7 +28,7 @@ def content(model: Model, target: Path) -> tuple[bytes, tuple[str, ...]]:
     """The bytes to write at `target`, and sentences about what changed besides numbers."""
     source: Source = model.source
     _same_elements(model, source)
-    writer = mjcf_edit if source.format == MJCF else urdf_edit
+    writer: Any = WRITERS[source.format]
     wanted: list[Change] = changes(model, source.original)
     new = added_bodies(model, source)
     for _ in range(_PASSES):
@@ -92,7 +94,7 @@ def _final(plan: Plan, target: Path) -> bytes:
     if old != new and plan.source.format == MJCF:
         _move_includes(plan, old, new)
         _move_assets(plan, old, new)
-    elif old != new:
+    elif old != new and plan.source.format == URDF:
         _move_urdf_files(plan, old, new)
     return plan.source.document.encoded(_text(plan))
 

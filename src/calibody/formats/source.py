@@ -11,7 +11,7 @@ from typing import Any
 from calibody.formats.edit import Document, Element
 from calibody.model import Model, Muscle, Path, Transmission
 
-MJCF, URDF = "mjcf", "urdf"
+MJCF, URDF, OSIM = "mjcf", "urdf", "osim"
 
 Key = tuple[str, str]
 """Kind and name of a model element: ("body", "arm")."""
@@ -76,7 +76,7 @@ def _same(field: str, a: Any, b: Any) -> bool:
 
 
 def _flat(value: Any) -> list[float]:
-    return [float(x) for x in value] if isinstance(value, (tuple, list)) else [float(value)]
+    return [x for part in value for x in _flat(part)] if isinstance(value, (tuple, list)) else [float(value)]
 
 
 def _unit(values: list[float]) -> list[float]:

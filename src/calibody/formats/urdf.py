@@ -17,17 +17,16 @@ from calibody.formats import contacts, refusals
 from calibody.formats.compiled import Compiled, element_map, matrix_of, model_of, rotated
 from calibody.formats.edit import Document, Edits, Element, render
 from calibody.formats.engine import compile_text, mj
+from calibody.formats.possible import nearest_possible, repaired_note
 from calibody.formats.source import URDF, Source
 from calibody.model import Model
 from calibody.model.elements import WORLD
-from calibody.spatial.inertia import second_moment, six_of, smallest_principal_second_moment, symmetric
+from calibody.spatial.inertia import six_of
 
 _SHAPES = ("box", "sphere", "cylinder")
 _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 _SCALAR = ("revolute", "continuous", "prismatic")
 _KNOWN = ("link", "joint", "material")
-_LARGEST = 1e100
-"""Numbers above have no square in float64; they are left for the model to refuse."""
 Inertial = tuple[float, Any, tuple[float, ...]]
 """Mass, centre of mass, inertia about it (xx yy zz xy xz yz)."""
 
@@ -134,23 +133,9 @@ def _inertial(body: Any) -> Inertial:
 
 
 def _repair(inertials: dict[str, Inertial]) -> tuple[dict[str, Inertial], list[str]]:
-    """Replace inertias that no distribution of mass has by the nearest that one has.
-
-    Published robots are full of them (one in eight of those we tried), mostly on parts that hardly matter; refusing the robot would help
-    nobody, and a body outside the physical set cannot be simulated or estimated reliably. Nearest: in the second moment of mass, whose
-    negative eigenvalues become zero.
-    """
-    repaired = []
-    for name, (mass, com, inertia) in inertials.items():
-        smallest, largest = smallest_principal_second_moment(inertia) if np.abs(inertia).max() < _LARGEST else (0.0, 0.0)
-        if smallest < -1e-6 * largest:
-            values, vectors = np.linalg.eigh(second_moment(symmetric(inertia)))
-            moment = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
-            inertials[name] = mass, com, six_of(np.trace(moment) * np.eye(3) - moment)
-            repaired.append(name)
-    shown = ", ".join(repaired[:4]) + (f" and {len(repaired) - 4} more" if len(repaired) > 4 else "")
-    sentence = f"No distribution of mass has the inertia that the file gives to these links; the nearest possible one is used: {shown}."
-    return inertials, [sentence] if repaired else []
+    """With possible inertias, and a sentence about those that were not."""
+    out = {name: (mass, com, nearest_possible(inertia)) for name, (mass, com, inertia) in inertials.items()}
+    return out, repaired_note([name for name in out if out[name] != inertials[name]], "links")
 
 
 def _own_notes(c: Compiled, dropped: int) -> list[str]:

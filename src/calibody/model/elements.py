@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 from calibody.errors import ModelError
@@ -261,8 +262,10 @@ class Site:
         _not_zero(self, "orientation")
 
 
-POINT, WELD, COUPLING, DISTANCE = "point", "weld", "coupling", "distance"
-LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE)
+POINT, WELD, COUPLING, DISTANCE, CURVE = "point", "weld", "coupling", "distance", "curve"
+LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, CURVE)
+BETWEEN_COORDINATES = (COUPLING, CURVE)
+"""Loops that tie joint coordinates, not bodies."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +276,8 @@ class Loop:
     - weld: the frame (`anchor1`, `orientation1`) of `body1` coincides with that of `body2` (six);
     - coupling: `s1 - reference1 = polynomial(s2 - reference2)` between the coordinates of two hinges or slides (one); without
       `joint2`, `s1` is held at `reference1 + polynomial[0]`;
-    - distance: the two points are joined by a massless rod of the given `length` (one).
+    - distance: the two points are joined by a massless rod of the given `length` (one);
+    - curve: `s1 - reference1 = f(s2 - reference2)`, f the smooth curve through the knots `curve` (one): a knee whose bones roll on each other.
     """
 
     KIND: ClassVar[str] = "loop"
@@ -303,6 +307,8 @@ class Loop:
     relaxation: float = 0.0
     length: float = 0.0
     """Of a rod [m]."""
+    curve: tuple[tuple[float, float, float], ...] = ()
+    """Knots (x, y, slope) with x increasing: cubics between them, straight lines beyond."""
 
     def __post_init__(self) -> None:
         if self.kind not in LOOP_KINDS:
@@ -312,10 +318,20 @@ class Loop:
         _not_negative(self, "compliance", "relaxation")
         if self.kind == DISTANCE and self.length <= 0.0:
             raise ModelError(f"loop.{self.name}.length is {self.length:g}; a rod has a length above zero (two points that coincide are a loop of kind point).")
-        if self.kind == COUPLING and not self.joint1:
+        if self.kind in BETWEEN_COORDINATES and not self.joint1:
             raise ModelError(f"loop.{self.name} couples joints but names no joint1; give the joint whose coordinate it determines.")
-        if self.kind != COUPLING and self.body1 == self.body2:
+        if self.kind == CURVE:
+            self._check_curve()
+        if self.kind not in BETWEEN_COORDINATES and self.body1 == self.body2:
             raise ModelError(f"loop.{self.name} ties body {self.body1!r} to itself; give two different bodies.")
+
+    def _check_curve(self) -> None:
+        if not self.joint2:
+            raise ModelError(f"loop.{self.name} is a curve but names no joint2; give the joint whose coordinate it follows.")
+        knots = tuple(numbers(knot, 3, f"loop.{self.name}.curve") for knot in self.curve)
+        if len(knots) < 2 or any(b[0] <= a[0] for a, b in pairwise(knots)):
+            raise ModelError(f"loop.{self.name}.curve has {len(knots)} knots; give at least two, as (x, y, slope), with x increasing.")
+        object.__setattr__(self, "curve", knots)
 
 
 @dataclass(frozen=True)
@@ -570,5 +586,5 @@ def unchecked(element: Any, **changes: Any) -> Any:
 
 __all__ = [
     "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
-    "BALL", "COUPLING", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
+    "BALL", "COUPLING", "CURVE", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from calibody import html, upward
 from calibody.errors import ModelError, nearest
 from calibody.model.contact import Contact, Limit, check_contacts
 from calibody.model.elements import (
-    COUPLING,
+    BETWEEN_COORDINATES,
     FREE,
     HINGE,
     SLIDE,
@@ -295,13 +295,13 @@ def _check_references(model: Model) -> None:
             raise ModelError(f"joint.{joint.name} is free but body.{joint.body} has the parent {model.body(joint.body).parent!r}; give it the parent 'world'.")
     for element in (*model.sites, *model.geometries):
         known(element, "body", bodies)
-    for element in (*model.springs, *model.bushings, *(lp for lp in model.loops if lp.kind != COUPLING)):
+    for element in (*model.springs, *model.bushings, *(lp for lp in model.loops if lp.kind not in BETWEEN_COORDINATES)):
         known(element, "body1", bodies)
         known(element, "body2", bodies)
         if element.body1 == element.body2:
             raise ModelError(f'{element.KIND}.{element.name} joins body "{element.body1}" to itself; give two different bodies.')
     for loop in model.loops:
-        if loop.kind == COUPLING:
+        if loop.kind in BETWEEN_COORDINATES:
             for field in ("joint1", "joint2"):
                 if field == "joint1" or loop.joint2:
                     known(loop, field, joints)

@@ -24,6 +24,9 @@ READERS = {
     ".mcap": "bag",
     ".db3": "bag",
     ".c3d": "c3d",
+    ".trc": "trc",
+    ".mot": "storage",
+    ".sto": "storage",
 }
 
 

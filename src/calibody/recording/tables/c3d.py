@@ -3,6 +3,10 @@
 A marker `LASI` has the columns LASI.x, LASI.y, LASI.z in metres, whatever unit the file is in (a file that names none is taken as it is), on the
 clock t. Analog signals are `analog.NAME` in the file's own units on the clock analog.t. Both clocks begin at zero with the first frame.
 Frames in which a marker was not seen are gaps.
+
+A force plate has the columns plate.1.force.x|y|z [N], what the plate does to the foot, plate.1.moment.x|y|z [N m], the moment of that about the origin of the laboratory, and
+plate.1.point.x|y|z [m], where the force acts on the surface (a gap where it is too small to tell), all in the axes of the laboratory on the clock plate.t. ezc3d makes them of the analog
+channels, the calibration and the corners.
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ from calibody.recording.tables.files import digest, one_line, package
 from calibody.recording.tables.table import Table
 from calibody.recording.units import DIMENSIONS
 
+LEAST_FORCE = 10.0
+"""Below this vertical force [N] the place where it acts is noise: a plate's drift is of that size, a step is 400 and more."""
+
 
 def read(path: Path) -> Table:
     sha256 = digest(path)
     ezc3d = package("ezc3d", "c3d", path.name)
     try:
-        file = ezc3d.c3d(str(path))
-        columns = _points(file) | _analogs(file)
+        file = ezc3d.c3d(str(path), extract_forceplat_data=True)
+        columns = _points(file) | _analogs(file) | _plates(file)
     except CalibodyError:
         raise
     except Exception as error:  # ezc3d passes on whatever its C++ raises
@@ -49,6 +56,21 @@ def _analogs(file: Any) -> dict[str, np.ndarray]:
         return {}
     names = _labels(values, len(analogs))
     return {"analog.t": _clock(_value(values, "RATE"), analogs.shape[1], "analog signals")} | {f"analog.{n}": analogs[k] for k, n in enumerate(names)}
+
+
+def _plates(file: Any) -> dict[str, np.ndarray]:
+    out: dict[str, np.ndarray] = {}
+    for number, plate in enumerate(file["data"].get("platform", ()), 1):
+        metres, newtons = DIMENSIONS["length"].get(plate["unit_position"], 1.0), DIMENSIONS["force"].get(plate["unit_force"], 1.0)
+        force, newton_metres = newtons * plate["force"], DIMENSIONS["torque"].get(plate["unit_moment"], 1.0)
+        centre = metres * plate["corners"].mean(axis=1)
+        point = np.where(np.abs(force[2]) > LEAST_FORCE, metres * plate["center_of_pressure"], np.nan)
+        moment = newton_metres * plate["moment"] + np.cross(centre, force, axisb=0).T  # the file's is about the centre of the surface
+        for what, values in (("force", force), ("moment", moment), ("point", point)):
+            out |= {f"plate.{number}.{what}.{axis}": values[i] for i, axis in enumerate("xyz")}
+    if out:
+        out["plate.t"] = _clock(_value(file["parameters"]["ANALOG"], "RATE"), len(out["plate.1.force.x"]), "analog signals")
+    return out
 
 
 def _value(group: Any, name: str) -> list[Any]:

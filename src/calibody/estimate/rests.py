@@ -1,0 +1,77 @@
+"""What estimates rest on: numbers that every fit takes as known, and that its data cannot tell.
+
+Free swings know `length/(gravity period^2)` and no more: lengths are in proportion to gravity as it was given, and to the square of the clock's unit. Such a scale leaves no trace in the residuals, so that no
+test finds it, no error bar has it, and more recordings do not average it out. It can only be said how much hangs on it.
+
+With a column of the linearisation for a relative change e of such a number (residuals and equations differenced, the motion and the parameters being the same), the parameters follow by `-I_tt^-1 I_te` as for
+any number that is held (`scores.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibody.estimate.layout import States
+from calibody.estimate.problem import Problem
+from calibody.estimate.result import Rest
+from calibody.estimate.run import Run
+from calibody.estimate.terms import Term
+from calibody.estimate.unknowns import Unknown, entries
+
+APART = 1e-4
+"""Relative change over which residuals and equations are differenced: they are smooth, and known to rounding."""
+
+
+def scales(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term]:
+    """Gravity and the clock, as far as they are not estimated and do anything."""
+    found = [*_gravity(problem, x, theta), *_clock(problem, x, theta)]
+    return [t for t in found if any(F.any() or C.any() for F, C in t.by_run)]
+
+
+def _gravity(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[Term]:
+    model = problem.model
+    size = float(np.linalg.norm(model.world.gravity))
+    if size == 0.0 or any(place.path.startswith("world.gravity") for e in problem.entries for place in e.places):
+        return
+    scale = Unknown(1.0, places={f"world.gravity.{axis}": f"{g!r} * times" for axis, g in zip("xyz", map(float, model.world.gravity), strict=True) if g})
+    wide = replace(problem, entries=(*problem.entries, *entries(model, {"times": scale}, [run.recording.name for run in problem.runs])))
+    ends = [wide.values(x, np.append(theta, 1.0 + sign * APART)) for sign in (1.0, -1.0)]
+    yield _term("world.gravity", f"gravity ({size:.5g} m/s^2)", problem, ends)
+
+
+def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[Term]:
+    ends = [replace(problem, runs=tuple(_slower(run, 1.0 + sign * APART) for run in problem.runs)).values(x, theta) for sign in (1.0, -1.0)]
+    yield _term("time", "the sampling period", problem, ends)
+
+
+def _slower(run: Run, factor: float) -> Run:
+    """The same nodes and samples, all times so many times as large."""
+    slow = Run.of(run.structure, run.recording.slower(factor), factor * run.h, run.noise, factor * run.hold)
+    return replace(slow, active=run.active, typical=run.typical, weights=run.weights, deltas=run.deltas, turning=run.turning, smooth=run.smooth)
+
+
+def _term(path: str, words: str, problem: Problem, ends: Sequence[tuple[np.ndarray, np.ndarray]]) -> Term:
+    F, C = ((high - low) / (2.0 * APART) for high, low in zip(*ends, strict=True))
+    row, equation, by = len(F) - sum(run.samples + run.layout.priors for run in problem.runs), 0, []
+    for run in problem.runs:
+        rows = run.samples + run.layout.priors
+        by.append((F[row : row + rows], C[equation : equation + run.layout.rows]))
+        row, equation = row + rows, equation + run.layout.rows
+    return Term(path, words, "", "", tuple(by))
+
+
+def sentences(rests: Sequence[Rest]) -> list[str]:
+    """Where error bars are smaller than what a small error of such a number would do."""
+    telling = [rest for rest in rests if rest.largest[1] > 1.0]
+    if not telling:
+        return []
+    each = " and ".join(f"{rest.words} ({100.0 * rest.small:g} % more of it moves {_moved(rest)})" for rest in telling)
+    return [f"The error bars take as exact what no residual shows: {each}."]
+
+
+def _moved(rest: Rest) -> str:
+    name, sds = rest.largest
+    return f"{name} by {100.0 * rest.small * rest.moves[name]:+.2g} %, {sds:.2g} of its standard deviations"

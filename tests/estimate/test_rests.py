@@ -1,0 +1,77 @@
+"""What estimates rest on: gravity and the clock, which no residual shows, against fits that take them otherwise and against proportions that are exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import calibody as cb
+
+UNKNOWNS = {"body.arm.com.z": cb.Unknown(-0.3), "joint.hinge.damping": cb.Unknown(0.005, lower=0.0)}
+
+
+def arm(gravity: float = 9.81) -> cb.Model:
+    """A point mass on a string, but for its damping: its period knows `length/gravity` alone."""
+    body = cb.Body("arm", mass=0.5, com=(0.0, 0.0, -0.3), inertia=(1e-9, 1e-9, 1e-9))
+    hinge = cb.Joint("hinge", "arm", axis=(0.0, 1.0, 0.0), damping=0.005)
+    return cb.Model("arm", bodies=[body], joints=[hinge], actuators=[cb.Actuator("motor", "hinge")], world=cb.World(gravity=(0.0, 0.0, -gravity)))
+
+
+def swing(seed: int = 0, torque: float = 0.0, sd: float = 1e-4) -> cb.Recording:
+    clock = np.arange(0.0, 4.001, 0.01)
+    drive = cb.Signal(clock, torque * np.sin(7.0 * clock))
+    motion = cb.simulate(arm(), 4.0, 0.001, {"joint.hinge.angle": 1.2}, {"actuator.motor": drive} if torque else {})
+    noise = sd * np.random.default_rng(seed).normal(size=len(clock))
+    seen = cb.Observation("joint.hinge.angle", clock, np.interp(clock, motion.time, motion["joint.hinge.angle"]) + noise, sd)
+    return cb.Recording("swing", (seen,), (cb.Drive("actuator.motor", drive),) if torque else ())
+
+
+def test_lengths_are_in_proportion_to_gravity_and_to_the_square_of_the_clock() -> None:
+    result = cb.fit(arm(), swing(), UNKNOWNS)
+    moves = {rest.path: rest.moves for rest in result.rests_on}
+    assert moves["world.gravity"]["body.arm.com.z"] == pytest.approx(1.0, abs=0.01)
+    assert moves["time"]["body.arm.com.z"] == pytest.approx(2.0, abs=0.02)
+    assert moves["time"]["joint.hinge.damping"] == pytest.approx(3.0, abs=0.05)  # torque, which is weight times length, times time
+    note = next(n for n in result.notes if "no residual shows" in n)
+    assert "gravity (9.81 m/s^2)" in note and "the sampling period" in note
+
+
+@pytest.mark.parametrize(("path", "noise"), [("world.gravity", "none"), ("time", "none"), ("time", 0.003)])
+def test_as_fits_have_it_that_take_them_otherwise(path: str, noise: str | float) -> None:
+    """With a torque that is known there is another scale, and proportions are not exact any more."""
+    run, by = swing(torque=0.3, sd=1e-3), 0.004
+    rest = next(r for r in cb.fit(arm(), run, UNKNOWNS, process_noise=noise, h=0.01).rests_on if r.path == path)
+    high, low = (
+        cb.fit(
+            arm(9.81 * (1.0 + e)) if path == "world.gravity" else arm(),
+            run if path == "world.gravity" else run.slower(1.0 + e),
+            UNKNOWNS,
+            process_noise=noise,
+            h=0.01 if path == "world.gravity" else 0.01 * (1.0 + e),
+        ).parameters
+        for e in (by, -by)
+    )
+    for name, move in rest.moves.items():
+        found = (high[name].value - low[name].value) / (high[name].value + low[name].value) / by
+        assert move == pytest.approx(found, rel=0.05, abs=0.05), name
+
+
+def test_nothing_is_said_where_error_bars_are_larger() -> None:
+    result = cb.fit(arm(), swing(sd=0.3), UNKNOWNS)
+    assert result.rests_on and not any("no residual shows" in note for note in result.notes)
+
+
+def test_gravity_that_is_estimated_is_not_taken_as_known() -> None:
+    unknowns = {"world.gravity.z": cb.Unknown(-9.0), "joint.hinge.damping": cb.Unknown(0.005, lower=0.0)}
+    assert [rest.path for rest in cb.fit(arm(), swing(), unknowns).rests_on] == ["time"]
+
+
+def test_a_slower_clock() -> None:
+    run = swing(torque=0.3)
+    slow = run.slower(1.5)
+    assert slow.duration == pytest.approx(1.5 * run.duration) and slow.period == pytest.approx(1.5 * run.period)
+    assert np.allclose(slow.drives[0].signal.times, 1.5 * run.drives[0].signal.times)
+    assert np.array_equal(slow["joint.hinge.angle"].values, run["joint.hinge.angle"].values)
+    assert replace(slow, name="again").slower(1.0 / 1.5).end == pytest.approx(run.end)
