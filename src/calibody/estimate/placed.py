@@ -90,7 +90,7 @@ class Moved:
             for e, link, W, _ in act.rows(0):
                 if (twist := self.link(link)) is not None:
                     out[which[e]] += np.einsum("tk,tk->k", W[0], twist)
-        if self.place.kind == "site" and self.place.field == "position" and len(out):
+        if (self.place.kind, self.place.field) != ("site", "orientation") and any((self.place.kind, self.place.name) in p.placed_by for p in s.model.paths):
             value = float(self.model[self.place.path])
             ends = [Numbers.of(s, self.model.replace({self.place.path: value + sign * STEP}, check=False)) for sign in (1.0, -1.0)]
             out += (assembly.lengths(s, ends[0], f.H) - assembly.lengths(s, ends[1], f.H)) / (2.0 * STEP)
@@ -207,7 +207,11 @@ class Placements:
         for path, slope in slopes.items():
             place = resolve(model, path)
             one = slope, Moved(structure, model, numbers, frames, place)
-            if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world", "actuator") or (place.kind, place.field) == ("body", "com"):
+            if (
+                place.field in PLACES.get(place.kind, ())
+                or place.kind in ("site", "geometry", "world", "actuator")
+                or (place.kind, place.field) == ("body", "com")
+            ):
                 self.moved.append(one)
             elif place.kind != "joint" or place.field not in LAW:  # these act through a cut without being felt there
                 self.felt.append(one)

@@ -246,7 +246,7 @@ def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordina
 
 def _missing(model: Model, place: paths.Place, coordinates: str) -> str | None:
     """Why a number does not act; None if it does."""
-    if place.kind == "geometry":
+    if place.kind == "geometry" and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
         return "contacts and limits act in simulations, not in fits yet; leave it out."

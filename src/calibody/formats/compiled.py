@@ -333,15 +333,13 @@ def muscle_numbers(c: Compiled, i: int) -> dict[str, Any]:
 
 
 def is_path(c: Compiled, i: int) -> bool:
-    """Whether a tendon is a path through sites and around shapes that bears a force, and is not merely a spring between two points."""
+    """Whether a tendon is a path through sites and around shapes, and not merely a spring between two points."""
     m, first = c.mj, int(c.mj.tendon_adr[i])
     kinds = {int(m.wrap_type[w]) for w in range(first, first + int(m.tendon_num[i]))}
     if int(mj.mjtWrap.mjWRAP_JOINT) in kinds or not kinds or is_spring(c, i):
         return False
     others = (m.tendon_stiffnesspoly, m.tendon_dampingpoly, m.tendon_springyield)
-    bears = any(bool(np.any(array[i])) for array in (m.tendon_stiffness, m.tendon_damping, m.tendon_frictionloss, m.tendon_armature))
-    pulled = any(m.actuator_trntype[a] == int(mj.mjtTrn.mjTRN_TENDON) and m.actuator_trnid[a, 0] == i for a in range(m.nactuator))
-    return (bears or pulled) and not any(np.any(array[i]) for array in others)
+    return not any(np.any(array[i]) for array in others)
 
 
 def _path(c: Compiled, i: int, extra_armature: float) -> Path:

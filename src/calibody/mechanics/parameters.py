@@ -83,7 +83,7 @@ class _Columns:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
         unloaded = role == LOAD and place.name not in self.plan.loaded_joint
         if (
-            kind in ("sensor", "geometry") or (kind == "site" and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
+            kind == "sensor" or (kind in ("site", "geometry") and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
         ):  # not in the balance of the nodes
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         if role == INERTIAL:
@@ -95,8 +95,8 @@ class _Columns:
         return self._difference(place)
 
     def _on_path(self, place: Place) -> bool:
-        """Whether a site's place is that of a path."""
-        return place.field == "position" and any(place.name in (piece.start, piece.end) for p in self.model.paths for piece in p.pieces)
+        """Whether a path runs through a site or around a shape."""
+        return (place.kind == "geometry" or place.field == "position") and any((place.kind, place.name) in p.placed_by for p in self.model.paths)
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
 

@@ -92,6 +92,12 @@ class Path:
             raise ModelError(f'path.{self.name} has nothing after the geometry "{around.geometry}"; give the site where it goes on.')
         return tuple(out)
 
+    @property
+    def placed_by(self) -> frozenset[tuple[str, str]]:
+        """Kind and name of the sites and shapes whose places its length depends on (a side only chooses)."""
+        sites = {("site", name) for piece in self.pieces for name in (piece.start, piece.end)}
+        return frozenset(sites | {("geometry", piece.around.geometry) for piece in self.pieces if piece.around is not None})
+
     def check(self, model: Model) -> None:
         """A sentence for what the model does not have, or cannot be run around."""
         sites, shapes = model.tables["site"], model.tables["geometry"]
