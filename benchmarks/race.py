@@ -61,10 +61,14 @@ def by_calibody(name: str, guess: float, process_noise: str = "none") -> dict:
 
 
 def by_sysid(name: str, guess: float) -> dict:
+    return fitted_by_sysid(name, guess, *load(name))
+
+
+def fitted_by_sysid(name: str, guess: float, links: int, angles: np.ndarray, drive: np.ndarray, truth: dict[str, float], across: float | None = None) -> dict:
+    """`across`: the inertias that do not matter in the plane; None: those of a rod, whatever the guess."""
     import mujoco
     from mujoco import sysid
 
-    links, angles, drive, truth = load(name)
     spec = mujoco.MjSpec.from_file(str(RACE / f"tumbling_{name.split('_')[1]}.xml"))
     for i in range(links):
         sensor = spec.add_sensor()
@@ -77,7 +81,7 @@ def by_sysid(name: str, guess: float) -> dict:
             if field == "mass":
                 s.body(f"link{i}").mass = value
             elif field == "inertia":
-                s.body(f"link{i}").inertia = [value, value, min(0.001, value)]
+                s.body(f"link{i}").inertia = [value, value, min(0.001, value)] if across is None else [across, value, across]
             elif field == "damping":
                 s.joint(f"hinge{i}").damping = [value, 0.0, 0.0]
             else:

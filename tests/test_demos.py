@@ -65,8 +65,18 @@ def test_arm(tmp_path: Path) -> None:
     holds("arm", *run("arm", tmp_path))
 
 
+def test_stop(tmp_path: Path) -> None:
+    """Impacts by way of an experiment file: found, in result.json, and not written into a format that has no place for them."""
+    saved, truth = run("stop", tmp_path)
+    holds("stop", saved, truth)
+    document = saved.document
+    assert len(document["events"]) == 14 and all(e["contact"] == "limit.hinge.upper" and e["time_sd"] < 1e-4 for e in document["events"])
+    assert any("keeps its own limit.hinge.upper.position, limit.hinge.upper.restitution" in note for note in document["notes"])
+    assert cb.load(tmp_path / "stop-fit" / "stop.xml", contacts=True)["limit.hinge.upper.position"] == 0.4
+
+
 @pytest.mark.parametrize("name", demos.NAMES)
 def test_every_example_is_in_order(name: str) -> None:
     example = demos.example(name)
     assert example.name == name and f'file = "{name}.xml"' in example.experiment
-    assert {path for path in example.truth if path.startswith(("body.", "joint.", "actuator.", "world."))} == set(example.truth)
+    assert {path for path in example.truth if path.startswith(("body.", "joint.", "actuator.", "world.", "limit."))} == set(example.truth)

@@ -16,6 +16,7 @@ import pytest
 
 import calibody as cb
 from calibody import cli
+from calibody.estimate.designing import Designing
 from calibody.estimate.fit import ESTIMATORS
 from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
@@ -98,7 +99,7 @@ def test_the_walk_from_urdf_to_calibrated_urdf(tmp_path: Path, monkeypatch: pyte
 
 def test_all_keys_of_an_experiment_are_documented() -> None:
     text = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
-    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, *ESTIMATORS.values()):
+    for kind in (RunSpec, ObserveSpec, DriveSpec, Unknown, Sampling, Designing, *ESTIMATORS.values()):
         for field in dataclasses.fields(kind):
             assert f"`{field.name}`" in text, field.name
 
@@ -111,6 +112,13 @@ def test_the_example_of_a_recording_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert "joint.hinge.angle  100 samples, 100 Hz" in out and "status: converged" in out
     assert all(f"`{unit}`" in text for unit in UNITS if " " in unit or (unit.isascii() and "N" not in unit))
     assert all(f"`{suffix}`" in text for suffix in READERS)
+
+
+def test_the_examples_of_shooting_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (own,), (engine,) = (_blocks((ROOT / "docs" / name).read_text(encoding="utf-8"), "python") for name in ("shooting.md", "from_sysid.md"))
+    exec(compile(own, "shooting.md", "exec"), {})
+    exec(compile(engine, "from_sysid.md", "exec"), {})
+    assert capsys.readouterr().out.count("status: converged") == 2
 
 
 def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,6 +162,14 @@ def test_the_page_on_posteriors_runs(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(m.mass for m in scope["post"].modes) == pytest.approx([0.1135, 0.8865], abs=0.02)
 
 
+def test_the_page_on_designs_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "design.md").read_text(encoding="utf-8"), "python")
+    scope: dict = {}
+    exec(compile(block, "design.md", "exec"), scope)
+    assert "worst combination" in capsys.readouterr().out
+    assert scope["found"].forecast.worst < 0.5 * scope["chirp"].worst
+
+
 def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = _blocks((ROOT / "docs" / "poses.md").read_text(encoding="utf-8"), "python")
     scope: dict = {}
@@ -164,9 +180,13 @@ def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(block, "contact.md", "exec"), {})
+    simulated, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(simulated, "contact.md", "exec"), {})
     assert re.match(r"0\.\d+ s: contact\.floor at \d\.\d\d m/s, (stick|slip), \d+\.\d mJ lost\n", capsys.readouterr().out)
+    exec(compile(fitted, "contact.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith("status: converged") and "impacts on limit.stop." in said
+    assert re.search(r"limit\.stop at 0\.\d+ \+- \de-05 s, 0\.\d+ \+- \de-05 N m s\n", said)
 
 
 # -- the API page --------------------------------------------------------------------------------------------------------------------------
@@ -203,6 +223,9 @@ GIVEN = (
     "StepDerivatives",
     "Result",
     "Prediction",
+    "Forecast",
+    "Population",
+    "Design",
     "Validation",
     "CrossValidation",
     "Posterior",

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from calibody.estimate.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
     from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
+    from calibody.estimate.design import Design as Design, design as design
     from calibody.estimate.drawn import Posterior as Posterior
     from calibody.estimate.fit import fit as fit
+    from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
+    from calibody.estimate.population import Population as Population, population as population
     from calibody.estimate.poses import Poses as Poses
     from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
     from calibody.estimate.shadow import Shadow as Shadow
+    from calibody.estimate.shooting import Shooting as Shooting
     from calibody.estimate.sweep import sweep as sweep
     from calibody.estimate.transcription import Transcription as Transcription
     from calibody.estimate.unknowns import Unknown as Unknown
@@ -106,11 +110,18 @@ _LATER = {
     "Anthropometry": "calibody.estimate.anthropometry",
     "compare_models": "calibody.estimate.comparison",
     "ModelComparison": "calibody.estimate.comparison",
+    "design": "calibody.estimate.design",
+    "Design": "calibody.estimate.design",
+    "forecast": "calibody.estimate.forecast",
+    "Forecast": "calibody.estimate.forecast",
+    "population": "calibody.estimate.population",
+    "Population": "calibody.estimate.population",
     "posterior": "calibody.estimate.posterior",
     "Posterior": "calibody.estimate.drawn",
     "Transcription": "calibody.estimate.transcription",
     "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
+    "Shooting": "calibody.estimate.shooting",
     "cross_validate": "calibody.estimate.crossvalidate",
     "CrossValidation": "calibody.estimate.crossvalidate",
     "Prediction": "calibody.estimate.predict",

@@ -1,4 +1,4 @@
-"""One `executor` for draws, starts, sweeps and folds: a real Dask cluster of two processes on this computer gives the bytes of one process."""
+"""One `executor` for draws, starts, sweeps and folds: a real Dask cluster of two processes on this computer, and two and four processes, give the bytes of one process."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def test_a_posterior_on_a_cluster_has_the_bytes_of_one_process(client: Any) -> N
     result = cb.fit(problems.kater(), problems.swing(), problems.unknown_kater(), h=0.02)
     alone = cb.posterior(result, samples=64, starts=2, executor=Here())  # type: ignore[arg-type]
     spread = cb.posterior(result, samples=64, starts=2, executor=client.get_executor())
-    with at_work(2) as processes:
-        two = cb.posterior(result, samples=64, starts=2, executor=processes)
-    for other in (spread, two):
+    others = [spread]
+    for count in (2, 4):
+        with at_work(count) as processes:
+            others.append(cb.posterior(result, samples=64, starts=2, executor=processes))
+    for other in others:
         assert other.raw.eta.tobytes() == alone.raw.eta.tobytes() and other.raw.log_p.tobytes() == alone.raw.log_p.tobytes()
         assert [m.mass for m in other.modes] == [m.mass for m in alone.modes]
 

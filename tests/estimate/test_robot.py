@@ -188,6 +188,9 @@ def test_a_robot_with_its_payload() -> None:
     for path, value in truth.items():
         assert result.parameters[path].value == pytest.approx(value, rel=0.01), path
     assert any("not white" in note for note in result.notes)
+    assert any(s.moves > 1.0 for s in result.lacks), "the verdict is red: the payload is several error bars off"
+    z = {path: off for path, off in deviations(result, truth).items() if path.startswith("joint.")}
+    assert max(map(abs, z.values())) < 3.5, z
 
 
 @pytest.mark.slow

@@ -399,16 +399,16 @@ def test_what_does_not_act_in_a_fit_is_refused() -> None:
     model = pendulum(-1.5, restitution=0.5)
     motion = cb.simulate(model, 1.0, h=0.01, initial={"joint.hinge.angle": 1.0})
     run = cb.Recording("r", (cb.Observation("joint.hinge.angle", motion.time, motion["joint.hinge.angle"], 1e-3),))
-    with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated: contacts and limits act in simulations'):
-        cb.fit(model, [run], {"limit.stop.restitution": cb.Unknown(0.5)})
+    with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.restitution" cannot be estimated: contacts = "none" leaves them out'):
+        cb.fit(model, [run], {"limit.stop.restitution": cb.Unknown(0.5)}, contacts="none")
     with pytest.raises(cb.CalibodyError, match=r'"limit\.stop\.gap" cannot be observed yet'):
         cb.fit(
             model,
             [cb.Recording("r", (cb.Observation("limit.stop.gap", motion.time, motion["limit.stop.gap"], 1e-3),))],
             {"joint.hinge.damping": cb.Unknown(0.1)},
         )
-    far, near = (cb.fit(m, [run], {"joint.hinge.damping": cb.Unknown(0.1)}) for m in (model, pendulum(-0.5)))
-    assert [n for n in far.notes if "limit.stop" in n] == ["Contacts and limits do not act in fits (limit.stop)."]
+    far, near = (cb.fit(m, [run], {"joint.hinge.damping": cb.Unknown(0.1)}, contacts="none") for m in (model, pendulum(-0.5)))
+    assert [n for n in far.notes if "limit.stop" in n] == ["Contacts and limits do not act in this fit (limit.stop)."]
     assert any("The fitted motion of r reaches limit.stop at t = " in n and "do not trust the estimates" in n for n in near.notes)
 
 

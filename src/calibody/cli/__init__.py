@@ -18,6 +18,7 @@ from calibody.cli.base import DEFECT, INTERRUPTED, USER_MISTAKE, Interrupted, fi
 from calibody.cli.check import check
 from calibody.cli.convert import convert
 from calibody.cli.demo import demo
+from calibody.cli.design import design
 from calibody.cli.fit import fit
 from calibody.cli.inspect import inspect
 from calibody.cli.new import new
@@ -63,6 +64,7 @@ for _command, _short_help in (
     (inspect, "List bodies, joints, drives, sites and all numbers of a model."),
     (fit, "Estimate the unknowns of an experiment; write a run folder and report."),
     (posterior, "Draw from the posterior: other explanations, bands, checks."),
+    (design, "Say what to record next: the excitation that tells most, within limits."),
     (validate, "Predict recordings that a saved fit has not seen."),
     (report, "Write report.html anew from a run folder."),
     (simulate, "Simulate a model or an experiment."),

@@ -19,10 +19,11 @@ class Demo(enum.StrEnum):
     furuta = "furuta"
     fourbar = "fourbar"
     arm = "arm"
+    stop = "stop"
 
 
 def demo(
-    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar or arm.")] = Demo.pendulum,
+    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar, arm or stop.")] = Demo.pendulum,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write the example into; without it, calibody-demo/NAME.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -34,6 +35,7 @@ def demo(
         furuta      rotary pendulum with 13 unknowns, of which some cannot be determined: the report says which
         fourbar     a closed loop, with the forces in its joints
         arm         seven joints, masses and friction at once
+        stop        a driven pendulum that hits a stop: impacts found in the recording
     All files are made to be edited: change them, then run calibody fit NAME.toml.
     """
     from calibody import demos

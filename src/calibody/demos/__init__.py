@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibody.demos.base import Example
 
-NAMES = ("pendulum", "furuta", "fourbar", "arm")
+NAMES = ("pendulum", "furuta", "fourbar", "arm", "stop")
 
 
 def example(name: str) -> Example:

@@ -42,6 +42,8 @@ class Example:
     """Channel -> column."""
     drive: Callable[[np.ndarray], Mapping[str, np.ndarray]]
     """Of the sampling times: the drives by channel, each held until the next sample."""
+    contacts: bool = False
+    """Whether contacts and limits of the file act."""
 
 
 def write(example: Example, folder: Path) -> Path:
@@ -50,7 +52,7 @@ def write(example: Example, folder: Path) -> Path:
 
     _refuse_edited(example, folder)
     model_file = atomic.write_text(folder / f"{example.name}.xml", example.model)
-    model = cb.load(model_file).replace(dict(example.truth))
+    model = cb.load(model_file, example.contacts).replace(dict(example.truth))
     times = np.arange(round(example.duration * example.rate) + 1) / example.rate
     drives = {channel: np.round(values, DIGITS) for channel, values in example.drive(times).items()}
     motion = cb.simulate(

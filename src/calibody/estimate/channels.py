@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.flights import Struck
+from calibody.estimate.happened import log_of
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, States, drive_block
 from calibody.estimate.run import Run
@@ -45,9 +47,13 @@ ROUNDING = 1e-18
 """Square of a change that is nothing but the rounding of the differences."""
 
 
-def as_motion(run: Run, model: Model, numbers: Numbers, states: States) -> Motion:
-    """All nodes but the last, which serves as the neighbour of the one before."""
+def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights: bool = False) -> Motion:
+    """All nodes but the last, which serves as the neighbour of the one before; of a run with impacts those that are the motion, or (`flights`) the nodes of all flights one after the other."""
     s, point = run.structure, run.point(model, numbers, states)
+    if isinstance(run, Struck) and not flights:
+        assert run.mesh is not None
+        plain = as_motion(run.mesh, model, numbers, run.mesh.still(states.q[:, 0]).changed(nodes=states.q[:, run.actual]))
+        return replace(plain, touched=log_of(run, model, numbers, states))
     steps = [difference(s, states.q[:, k + 1 : k + 2], states.q[:, k : k + 1])[:, 0] for k in (0, 1)]
     rate = (1.5 * steps[0] - 0.5 * steps[1]) / run.h  # second order
     frames = assembly.frames(s, numbers, replace(point, q=states.q[:, :3], turns=None if point.turns is None else point.turns[:, :3]))
@@ -89,7 +95,8 @@ def transcribed(result: Result) -> Problem:
     return cast("Problem", result.problem)
 
 
-def _step(result: Result) -> Step:
+def stepped_of(result: Result) -> Step:
+    """The step at the solution of a fit, with the factors of its runs."""
     return result.uncertainty.stepped(transcribed(result), result.states, result.theta)
 
 
@@ -108,9 +115,10 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     problem, found = transcribed(result), result.uncertainty
     if not np.isfinite(times).all():
         raise CalibodyError(f"Standard deviations are asked for at the time {times[~np.isfinite(times)][0]}; give finite times in seconds.")
-    r, e = problem.runs[run], _step(result).runs[run]
-    nodes = np.clip(np.round((times - r.times[0]) / r.h).astype(int), 1, r.K - 3)
-    windows = _Windows(result.motion(run), nodes, names)
+    r, e = problem.runs[run], stepped_of(result).runs[run]
+    nodes = r.near(times)
+    model, numbers, _ = problem.model_of(run, result.theta)
+    windows = _Windows(as_motion(r, model, numbers, result.states[run], flights=True) if problem.struck else result.motion(run), nodes, names)
     by_states = _by_states(r, windows, nodes)
     by_theta = np.zeros((len(by_states[0]), len(nodes), len(e.columns)))
     for k, p in enumerate(e.columns):
@@ -134,8 +142,11 @@ def instants(result: Result, run: int) -> np.ndarray:
     """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
     columns = WINDOW * r.structure.nv + r.kept
-    count = int(np.clip(INSTANTS_BUDGET / (len(_step(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS))
-    return r.times[np.unique(np.linspace(1, r.K - 3, min(count, r.K - 3)).round().astype(int))]
+    count = int(
+        np.clip(INSTANTS_BUDGET / (len(stepped_of(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS)
+    )
+    K = len(r.clock)
+    return r.clock[np.unique(np.linspace(1, K - 3, min(count, K - 3)).round().astype(int))]
 
 
 def lost(found: Uncertainty, along: np.ndarray, columns: np.ndarray) -> np.ndarray:

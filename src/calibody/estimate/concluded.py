@@ -23,6 +23,7 @@ from calibody.estimate.reported import reported, values_of
 from calibody.estimate.rests import sentences
 from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
 from calibody.estimate.suspects import Tests, rests_on, suspects
+from calibody.estimate.touching import Touching
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure
 from calibody.recording.recording import Recording
@@ -40,7 +41,8 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     error = _by_halving(worker, levels[-1]) if halved and solution.converged else discretisation(values, second_order(values))
     determined = _with_mesh_error(worker, found.analysis.determined, [level.solution.theta for level in levels], second_order(values))
     found = replace(found, analysis=replace(found.analysis, determined=determined))
-    again = partial(_again, worker.structure, noise.known(problem.runs[0].noise), mesh.h, worker.hold, worker.coarsest)
+    known = noise.known(problem.runs[0].noise)
+    again = partial(_again, worker.structure, known, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
     tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
     comparison = compared(problem, solution, found, tried) if levels[-1].likely is not None and worker.hypers and solution.converged else None
     tests = _tests(levels)
@@ -139,7 +141,7 @@ def _tests(levels: Sequence[Level]) -> Tests | None:
     """Of what was held, on the finest mesh whose columns for all suspects fit, or the one before the last if halving that moved nothing much."""
     enough = levels[:-1] if len(levels) > 1 and settled(levels) else levels
     fitting = [level for level in enough if level.solution.converged and level.fits(0.25)]
-    if not fitting or not levels[-1].solution.converged:
+    if not fitting or not levels[-1].solution.converged or levels[-1].problem.struck:  # tests know nothing of impacts
         return None
     level = fitting[-1]
     return Tests(level.problem, level.solution.x, level.solution.theta, levels[-1].found)
@@ -207,16 +209,19 @@ def refit(
     h: float,
     hold: float = 0.0,
     coarsest: float = 0.0,
+    touching: Touching | None = None,
 ) -> Result:
     """A fit of one recording on one mesh with unknowns and noise as they are; unknowns whose bounds coincide stay."""
     worker = Meshes(structure, [recording], unknowns, noises, given, hold=hold, coarsest=coarsest)
+    worker.touching = touching or worker.touching
     level = worker.solve(h, theta, None)
     return concluded(worker, [level], 0.0)
 
 
 def _again(
-    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray
-) -> Result:
+    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, touching: Touching,
+    recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray,
+) -> Result:  # fmt: skip
     """Another recording with the same structure, process noise and mesh."""
     found, given, _ = noise.noises([recording], forces)
-    return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest)
+    return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest, touching)

@@ -147,7 +147,7 @@ class Posterior:
     log_evidence: float
     """Of the model, the start of every run having the density one; where an unknown has neither bounds nor a prior, only differences of models with the same one mean anything."""
     sampler: str
-    """ "importance", "adapted", "student", "hmc" or "smc"."""
+    """ "importance", "adapted", "student", "hmc", "smc", "svgd" or "csvgd"."""
     noise: str
     """ "naive": as stated or found; "scaled": residuals were larger; "sandwich": not white, or runs disagree."""
     stretched: float
@@ -227,12 +227,14 @@ class Posterior:
         return described_html(self)
 
 
-def verdict_of(status: str, samples: int, ess: float, khat: float, rhat: float | None) -> str:
-    """The same from a file."""
+def verdict_of(status: str, samples: int, ess: float, khat: float | None, rhat: float | None) -> str:
+    """The same from a file, which has no infinite k-hat."""
     if status != "converged":
         return status
     if rhat is not None:
         return f"The posterior is as sampled: chains agree (R-hat {rhat:.3f}) and are worth {ess:.0f} independent draws."
+    if khat is None or not np.isfinite(khat):
+        return f"{samples} particles of Stein's method have come to rest; nothing says how well they stand for the posterior."
     caution = "" if khat < importance.GOOD else ", with caution: few draws carry much of the weight"
     return f"The posterior is as sampled{caution} ({samples} draws worth {ess:.0f}, k-hat {khat:.2f})."
 

@@ -48,13 +48,15 @@ def turning(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Problem
     runs = []
     for run, rates in zip(problem.runs, _rates(problem, x, theta), strict=True):
         change = np.pad(np.abs(np.diff(rates, axis=1)), ((0, 0), (1, 1)), mode="edge")
+        torn = np.flatnonzero(~run.flying)  # from one flight to the next: as beside it
+        change[:, torn], change[:, torn + 1] = change[:, torn - 1], change[:, np.minimum(torn + 2, change.shape[1] - 1)]
         runs.append(replace(run, turning=0.5 * np.maximum(change[:, 1:], change[:, :-1])))
     return replace(problem, runs=tuple(runs))
 
 
 def rms_rates(problem: Problem, x: list[States], theta: np.ndarray) -> np.ndarray:
     """Of every scalar coordinate over all runs [rad/s, m/s]; one that hardly moves counts as a hundredth of the fastest."""
-    squares = [np.mean(rates**2, axis=1) for rates in _rates(problem, x, theta)]
+    squares = [np.mean(rates[:, run.flying] ** 2, axis=1) for run, rates in zip(problem.runs, _rates(problem, x, theta), strict=True)]
     rates = np.sqrt(np.mean(squares, axis=0))
     return np.maximum(rates, max(0.01 * float(rates.max(initial=0.0)), 1e-6))
 

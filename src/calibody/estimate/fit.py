@@ -13,6 +13,7 @@ from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.extend import extended
 from calibody.estimate.poses import Poses
 from calibody.estimate.shadow import Shadow
+from calibody.estimate.shooting import Shooting
 from calibody.estimate.transcription import Transcription
 from calibody.recording.recording import Recording
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from calibody.estimate.result import Result
     from calibody.model import Model
 
-ESTIMATORS: dict[str, type[AbstractEstimator]] = {kind.name: kind for kind in (Transcription, Shadow, Poses)}
+ESTIMATORS: dict[str, type[AbstractEstimator]] = {kind.name: kind for kind in (Transcription, Shooting, Shadow, Poses)}
 """By their short forms, in the order in which they are offered; the first is the default."""
 
 
@@ -77,8 +78,9 @@ def questioned(result: Result, method: AbstractEstimator, model: Model, recordin
 
 
 def default_method(poses: Iterable[bool]) -> str:
-    """For recordings of motion, or of poses at rest (whether each is)."""
-    return Poses.name if all(poses) else Transcription.name
+    """For recordings of motion, or of poses at rest (whether each is); where there are none yet, for those of motion."""
+    known = list(poses)
+    return Poses.name if known and all(known) else Transcription.name
 
 
 def refuse_poses(method: AbstractEstimator, recordings: Sequence[Recording]) -> None:

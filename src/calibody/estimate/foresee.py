@@ -18,6 +18,7 @@ from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
+from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
@@ -44,15 +45,18 @@ def refuse(
     process_noise: ProcessNoise,
     coordinates: str,
     h: float | None,
+    contacts: str = LAW,
 ) -> None:
     """A sentence where a fit would give one: its own way up to the first step, on its own mesh; of long runs the first part."""
-    worker, h = prepared(model, runs, estimate, process_noise, coordinates, h)
+    worker, h = prepared(model, runs, estimate, process_noise, coordinates, h, contacts=contacts)
+    touching = worker.touching
     try:
         cut = shortened(worker.recordings, max(TRIED // len(runs), FEWEST) * h)
     except CalibodyError:  # a channel that begins later
         return
     found, given, _ = noise.noises(cut, noise.known(worker.noises[0]))
     worker, theta = Meshes(worker.structure, cut, worker.unknowns, found, given), initial_theta(worker.unknowns)
+    worker.touching = touching
     problem, x = worker.begin(worker.problem(h, found), theta)
     problem.linearise(x, theta, parameters=False)
 
@@ -64,11 +68,13 @@ def foresee(
     estimate: Mapping[str, Unknown | float | None],
     process_noise: ProcessNoise = "none",
     coordinates: str = "auto",
+    contacts: str = LAW,
 ) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
-    refuse_what_does_not_act(model, unknowns, coordinates)
     structure = Structure.build(model, coordinates, model_paths(unknowns))
+    touching = Touching.of(structure, runs, unknowns, contacts, process_noise, False)
+    refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     period = min(r.period for r in runs)
     total = sum(r.duration for r in runs)
     h = float(np.clip(total / NODES, period, COARSEST * period))
@@ -76,6 +82,7 @@ def foresee(
     forces = noise.process_noise(model, process_noise, period)
     found, given, _ = noise.noises(cut, replace(forces, sized=()))
     worker = Meshes(structure, cut, unknowns, found, given)
+    worker.touching = touching
     theta = initial_theta(unknowns)
     problem, x = worker.begin(worker.problem(h, found), theta)
     problem = problem.sharpened(FRICTION_STAGES[-1] * rms_rates(problem, x, theta))

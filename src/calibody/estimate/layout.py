@@ -25,8 +25,8 @@ from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.structure import Structure
 from calibody.solve.condensed import PATTERNS, Sparse
 
-NODES, MULTIPLIERS, PROCESS, RINGING = "nodes", "multipliers", "process", "ringing"
-BALANCE, CONSTRAINTS, START = "balance", "constraints", "start"
+NODES, MULTIPLIERS, PROCESS, RINGING, IMPACTS = "nodes", "multipliers", "process", "ringing", "impacts"
+BALANCE, CONSTRAINTS, START, STRIKES = "balance", "constraints", "start", "strikes"
 
 
 def drive_block(channel: str) -> str:
@@ -76,15 +76,19 @@ class Coordinates(Block):
     def carried(self, value: np.ndarray, to: Coordinates) -> np.ndarray:
         """The cubic through the four nodes around each new one, in the tangent space of the node before it: a straight line would have no acceleration at the new nodes
         and too much at the old ones."""
-        if np.array_equal(self.times, to.times):
-            return value
-        k, part = _between(self.times, to.times)
-        first = np.clip(k - 1, 0, len(self.times) - 4)
-        away, step = k + part - first, np.zeros((self.structure.nv, len(to.times)))
-        for a in range(4):
-            weight = np.prod([(away - b) / (a - b) for b in range(4) if b != a], axis=0)
-            step += weight * difference(self.structure, value[:, first + a], value[:, k])
-        return retract(self.structure, value[:, k], step)
+        return value if np.array_equal(self.times, to.times) else interpolated(self.structure, value, self.times, to.times)
+
+
+def interpolated(structure: Structure, q: np.ndarray, times: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Coordinates (nq, instants) at other times; a new time outside continues the cubic at that end."""
+    position = (new - times[0]) / (times[-1] - times[0]) * (len(times) - 1)
+    k = np.clip(position.astype(np.int64), 0, len(times) - 2)
+    first = np.clip(k - 1, 0, len(times) - 4)
+    away, step = position - first, np.zeros((structure.nv, len(new)))
+    for a in range(4):
+        weight = np.prod([(away - b) / (a - b) for b in range(4) if b != a], axis=0)
+        step += weight * difference(structure, q[:, first + a], q[:, k])
+    return retract(structure, q[:, k], step)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,6 +144,22 @@ class Amounts(Block):
         if not np.array_equal(self.times, to.times):
             value = np.stack([np.interp(to.times, self.times, column) for column in value.T], axis=1).reshape(len(to.times), self.width)
         return value if np.array_equal(self.unit, to.unit) else value * (self.unit / to.unit)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Impacts(Block):
+    """Times and impulses of impacts: the value is (impacts, 4), the time [s] and three components of the impulse; unknown are the time, in steps h, and the first of the components."""
+
+    h: float
+
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        out = value.copy()
+        out[:, 0] += self.h * d[:, 0]
+        out[:, 1 : self.width] += d[:, 1:]
+        return out
+
+    def carried(self, value: np.ndarray, to: Impacts) -> np.ndarray:
+        return value
 
 
 def _between(times: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

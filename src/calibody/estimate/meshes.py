@@ -23,7 +23,9 @@ from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.maximise import maximise
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
+from calibody.estimate.sequence import searched, told_of
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
+from calibody.estimate.touching import Touching, refined
 from calibody.estimate.unforced import forces_wanted
 from calibody.estimate.unknowns import WIDTH, Entry, rubbing, soft
 from calibody.mechanics.structure import Structure
@@ -70,13 +72,15 @@ class Meshes:
         """The solution of an earlier attempt without unmodelled forces."""
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
+        self.touching = Touching()
+        """Contacts and limits that act."""
 
     def calm(self) -> Meshes:
         """An attempt as if the model were exact."""
         noises = [n.calm() for n in self.noises]
         calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False, coarsest=self.coarsest)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
-        calm.checkpoint, calm.stage = self.checkpoint, f"{self.stage} without forces"
+        calm.checkpoint, calm.stage, calm.touching = self.checkpoint, f"{self.stage} without forces", self.touching
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:
@@ -133,14 +137,32 @@ class Meshes:
         if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
-        problem, solution = self._rubbed(turning(problem, x, theta), x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
+        first = turning(problem, x, theta)
+        problem, solution = self._rubbed(first, x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
+        if coarse is None and self.touching.act:
+            first = first.sharpened(FRICTION_STAGES[-1] * rates if self.friction else rates)
+            solution, others = searched(
+                self.touching, (first, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given
+            )
+            problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
         if self.hypers:
             problem, solution = self._turns(problem, solution)
         elif rough:
-            solution = minimise(problem, solution.x, solution.theta, Settings(), self._note)
-        return Level(problem, solution, self.given)
+            solution = self._minimised(problem, solution.x, solution.theta, Settings())
+        return Level(solution.problem, solution, self.given)
+
+    def _minimised(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
+        """Gauss-Newton; again with an impact more where the motion goes through something."""
+        with np.errstate(all="ignore" if self.touching.act else None):  # a wrong sequence of impacts may lead anywhere
+            solution = minimise(problem, x, theta, settings, self._note)
+            for _ in range(self.touching.rounds):
+                more = self.touching.completed(solution) if solution.converged else None
+                if more is None:
+                    break
+                solution = minimise(more[0], more[1], solution.theta, settings, self._note)
+        return solution
 
     def _rubbed(
         self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, coarse: Level | None, tolerance: float
@@ -151,35 +173,40 @@ class Meshes:
             blunt = rates
         solution = self._first(problem.sharpened(blunt), x, theta, rates, tolerance) if coarse is None else None
         if not self.friction or self.blunt or h > FINER * self.coarsest or (solution is not None and not solution.converged):
-            kept = problem.sharpened(blunt)
-            return kept, solution or minimise(kept, x, theta, Settings(tolerance=tolerance), self._note)
+            solution = solution or self._minimised(problem.sharpened(blunt), x, theta, Settings(tolerance=tolerance))
+            return solution.problem, solution
         if solution is not None:
-            x, theta = solution.x, solution.theta
+            problem, x, theta = solution.problem, solution.x, solution.theta
         sharp = problem.sharpened(SHARPER * FRICTION_STAGES[-1] * h / self.coarsest * rates)
-        found = minimise(sharp, x, theta, Settings(iterations=SHARPENING, tolerance=tolerance, repeats=1), self._note)
+        found = self._minimised(sharp, x, theta, Settings(iterations=SHARPENING, tolerance=tolerance, repeats=1))
         if found.converged:
-            return sharp, found
-        self.blunt, kept = True, problem.sharpened(blunt, 1.0 if coarse is None else 2.0)
-        return kept, solution or minimise(kept, found.x, found.theta, Settings(tolerance=tolerance), self._note)
+            return found.problem, found
+        self.blunt = True
+        if solution is None:
+            solution = self._minimised(found.problem.sharpened(blunt, 2.0), found.x, found.theta, Settings(tolerance=tolerance))
+        return solution.problem, solution
 
     def _first(self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, tolerance: float) -> Solution:
         """On the first mesh; if dry friction does not converge, once more from the start, smooth at first."""
         settings = Settings(iterations=SOON if not self.patient else 40 if self.friction else 60, tolerance=tolerance)
-        solution = minimise(problem, x, theta, settings, self._note)
+        solution = self._minimised(problem, x, theta, settings)
         if solution.converged or not (self.friction and self.patient):
             return solution
+        sharp = [run.deltas for run in problem.runs]
         for stage in FRICTION_STAGES[:-1]:
-            smooth = minimise(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1), self._note)
-            x, theta = smooth.x, smooth.theta
-        return minimise(problem, x, theta, Settings(tolerance=tolerance), self._note)
+            smooth = self._minimised(problem.sharpened(stage * rates), x, theta, Settings(iterations=15, tolerance=0.1))
+            problem, x, theta = smooth.problem, smooth.x, smooth.theta
+        assert sharp[0] is not None
+        return self._minimised(problem.sharpened(sharp[0]), x, theta, Settings(tolerance=tolerance))
 
     def problem(self, h: float, noises: Sequence[noise.Noise]) -> Problem:
         """On a mesh of about h."""
-        return Problem.of([Run.of(self.structure, r, h, n, self.hold) for r, n in zip(self.recordings, noises, strict=True)], self.unknowns)
+        runs = [Run.of(self.structure, r, h, n, self.hold) for r, n in zip(self.recordings, noises, strict=True)]
+        return replace(Problem.of(runs, self.unknowns), touching=self.touching.act)
 
     def finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
-        runs = [replace(run, active=old.active, typical=old.typical, weights=old.weights) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
+        runs = [refined(replace(run, active=old.active, typical=old.typical), old) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
         problem = replace(problem, runs=tuple(runs), slope=coarse.problem.slope)
         return problem, coarse.problem.carried(coarse.solution.x, problem)
 
@@ -240,12 +267,13 @@ class Meshes:
             before = solution.theta
             updated = marginal.update(problem, solution.x, before, self.hypers, past)
             problem, change, past = updated.problem, updated.change, updated.past
-            solution = minimise(problem, updated.x, before, Settings(iterations=20, tolerance=0.01), self._note)
-            last = solution.last
+            solution = self._minimised(problem, updated.x, before, Settings(iterations=20, tolerance=0.01))
+            problem, last = solution.problem, solution.last
             moved = solution.theta - before
             distance = float(np.sqrt(max(moved @ last.information @ moved, 0.0))) if last is not None else np.inf
             if solution.converged and change < NOISE_SETTLED and distance < NOISE_SETTLED:
-                return problem, minimise(problem, solution.x, solution.theta, Settings(), self._note)
+                solution = self._minimised(problem, solution.x, solution.theta, Settings())
+                return solution.problem, solution
         if solution.converged:
             solution.status = f"stopped after {ROUNDS} turns between motion and noise; the noise still changed by {100 * change:.1f} %."
         return problem, solution
@@ -256,4 +284,5 @@ class Meshes:
 
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with what it tells."""
-        return begun(problem, theta, self.robust, any(h.process for h in self.hypers))
+        problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
+        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, x)

@@ -96,6 +96,16 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
         """What simulates as these equations do."""
 
     @property
+    def contacts(self) -> bool:
+        """Whether contacts and limits of the model act."""
+        return False
+
+    @property
+    def struck(self) -> bool:
+        """Whether a run has impacts (`flights.py`)."""
+        return False
+
+    @property
     def friction_rate(self) -> dict[str, float]:
         """The rate of each joint with dry friction below which that is viscous [rad/s, m/s]."""
         return {}
@@ -125,10 +135,14 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
     def model_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
         known = self._models.get(run)  # a point is looked at several times: by the line search, for its friction, to linearise
         if known is None or not np.array_equal(known[0], theta):
-            values, found = values_at(self.entries_of[run], theta[self.columns[run]], run)
-            model, sensors = self.model.replace(values, check=False), {**known_sensors(self.model), **found}
-            known = self._models[run] = theta.copy(), (model, Numbers.of(self.runs[run].structure, model), sensors)
+            known = self._models[run] = theta.copy(), self.made_of(run, theta)
         return known[1]
+
+    def made_of(self, run: int, theta: np.ndarray) -> tuple[Model, Numbers, dict[tuple[str, str], float]]:
+        """The model of a run with some parameters, its numbers, and what sensors do; made anew."""
+        values, found = values_at(self.entries_of[run], theta[self.columns[run]], run)
+        model, sensors = self.model.replace(values, check=False), {**known_sensors(self.model), **found}
+        return model, Numbers.of(self.runs[run].structure, model), sensors
 
     def fitted(self, r: int, states: State, theta: np.ndarray) -> list[tuple[Data, np.ndarray]]:
         """Every channel of a run with the prediction of its samples."""

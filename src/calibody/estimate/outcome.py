@@ -73,7 +73,7 @@ def outcome(
     channels = tuple(_channels(problem, solution, found, recordings))
     shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
     numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
-    sentences = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings)), *(s for r in recordings for s in r.warnings()), *notes]
+    sentences = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings), found), *(s for r in recordings for s in r.warnings()), *notes]
     try:
         calibrated = problem.model.replace(numbers)
     except CalibodyError as impossible:  # no mechanism can have them: it is said, and they are kept all the same

@@ -25,7 +25,8 @@ from calibody.estimate.modes import Mode, Modes, find
 from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
 from calibody.estimate.result import Result
-from calibody.estimate.sampling import BLOCK, Sampling
+from calibody.estimate.sampling import BLOCK, STEIN, Sampling
+from calibody.estimate.shot import shot
 from calibody.estimate.solved import solved_by
 from calibody.estimate.stretch import SAID
 from calibody.estimate.sweep import sweep
@@ -73,6 +74,8 @@ class Drawn:
     weights: Weights
     rhat: float | None = None
     ess: float | None = None
+    closed: float | None = None
+    """Of Stein's particles: the median of their largest defect."""
 
     @property
     def poor(self) -> bool:
@@ -120,6 +123,8 @@ def posterior(
     samples: int = 400,
     starts: int = 8,
     sampler: str = "auto",
+    windows: int = 10,
+    iterations: int = 500,
     seed: int = 0,
     executor: Executor | None = None,
     kept: Kept | None = None,
@@ -129,17 +134,19 @@ def posterior(
     """The posterior of a fit: `cb.posterior(result)`, or `cb.posterior(model, runs, {...})` with a fit before it, whose `options` are those of `cb.fit`.
 
     `samples` draws (400 say a 90 % interval to a tenth of its width) from all explanations that the fit, `starts` further fits from elsewhere (0: none) and symmetries find. `sampler`: "auto" takes importance sampling and, where its weights cannot be
-    trusted, chains; "importance" and "hmc" one of them; "smc" tempers between the two, which takes longest and may find explanations that the starts missed. `executor` as in `cb.sweep`. Bounds are where the prior ends; it is flat between them. Never raises for
+    trusted, chains; "importance" and "hmc" one of them; "smc" tempers between the two, which takes longest and may find explanations that the starts missed; "svgd" and "csvgd" move `samples` particles by Stein's method for so many `iterations`, by single shooting or in so many `windows`. `executor` as in `cb.sweep`. Bounds are where the prior ends; it is flat between them. Never raises for
     a posterior that is not good: `post.status` says why.
     """
     began = time.perf_counter()
-    Sampling(samples, starts, sampler, seed)  # refuses what does not fit
+    how = Sampling(samples, starts, sampler, windows, iterations, seed)  # refuses what does not fit
     result = _fitted(fitted, runs, estimate, options)
+    if result.problem.struck:
+        raise CalibodyError("The posterior of a fit with impacts is not known yet; result.events and the error bars are given their sequence.")
     refuse_improper(result)
     tell = report or (lambda _: None)
     modes = _modes(result, starts, seed, executor, kept, tell)
     drawing = Drawing(modes, samples, seed, executor, kept, tell)
-    drawn, evaluations = _drawn(drawing, sampler)
+    drawn, evaluations = _drawn(drawing, how)
     return _posterior(result, drawing, drawn, evaluations, time.perf_counter() - began)
 
 
@@ -170,9 +177,9 @@ def _modes(result: Result, starts: int, seed: int, executor: Executor | None, ke
 # -- draws ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _drawn(drawing: Drawing, sampler: str) -> tuple[Drawn, int]:
+def _drawn(drawing: Drawing, how: Sampling) -> tuple[Drawn, int]:
     """The draws, and how often log p was computed."""
-    mixture = _mixture(drawing.modes.kept)
+    sampler, mixture = how.sampler, _mixture(drawing.modes.kept)
     best = _round(drawing, "importance", mixture, 0)
     evaluations, adapted = len(best.own), best
     for round_ in range(1, ROUNDS + 2) if sampler in ("auto", "importance") else ():
@@ -183,6 +190,9 @@ def _drawn(drawing: Drawing, sampler: str) -> tuple[Drawn, int]:
         adapted = _round(drawing, "student" if last else "adapted", mixture.with_tails() if last else mixture, round_)
         evaluations += len(adapted.own)
         best = min((best, adapted), key=lambda d: (d.poor, d.weights.khat))
+    if sampler in STEIN:
+        found, more = shot(drawing, best, how.windows if sampler == "csvgd" else 1, how.iterations)
+        return found, evaluations + more
     if sampler == "smc":
         found, more = tempered(drawing, best)
         return found, evaluations + more
@@ -334,6 +344,10 @@ def _prior(problem: Any) -> float:
 
 def _status(drawn: Drawn, ess: float) -> str:
     w = drawn.weights
+    if drawn.closed is not None:
+        if ess > 0.0:
+            return "converged"
+        return f"not sampled well: the particles still move, or windows do not meet (their defect is {drawn.closed:.2g} of what counts as one); give more iterations, or use another sampler."
     if drawn.sampler == "smc":
         return "converged" if ess > 0.1 * len(drawn.own) else "not sampled well: the tempered draws ended with few that count; ask for more samples."
     if drawn.rhat is not None:
@@ -366,7 +380,7 @@ def _explanations(names: Sequence[str], modes: Modes, drawn: Drawn) -> tuple[Exp
 
 def _belongs(drawn: Drawn) -> np.ndarray:
     """(modes, draws): the probability that a draw is of a mode, as the components have it."""
-    if drawn.sampler in ("hmc", "smc"):
+    if drawn.sampler in ("hmc", "smc", *STEIN):
         return (drawn.own == np.arange(len(drawn.mixture.components))[:, None]).astype(float)
     log = drawn.mixture.log_densities(drawn.eta)
     share = np.exp(log - log.max(axis=0))
@@ -398,6 +412,10 @@ def _notes(result: Result, drawing: Drawing, drawn: Drawn, post: Posterior) -> l
     modes, out = drawing.modes, []
     if modes.kind != "naive":
         out.append(SAID[modes.kind].format(modes.stretched))
+    if drawn.closed is not None:
+        out.append(
+            'Particles of Stein\'s method are no independent draws, and their spread is not calibrated: in more than a few dimensions it is too small. Compare them with sampler = "auto".'
+        )
     if len(result.recordings) == 1:
         out.append("These are draws from one run: what another run of the same mechanism would differ by, beyond noise, one run cannot tell.")
     if (open_ := within_bounds(result)) and result.unresolved:

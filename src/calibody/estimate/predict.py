@@ -126,7 +126,7 @@ def predict(result: Result, recording: Recording, window: float | None = None) -
     incomplete = None
     try:
         simulated = simulate(
-            model, recording.duration, h, starting(first, drive, stepper), drive, stepper, problem.runs[0].structure.coordinates, contacts=False
+            model, recording.duration, h, starting(first, drive, stepper), drive, stepper, problem.runs[0].structure.coordinates, contacts=problem.contacts
         )
     except SimulationError as error:
         partial = getattr(error, "motion", None)

@@ -22,10 +22,12 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, NODES, START, States, term
+from calibody.estimate.flights import Struck
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, IMPACTS, NODES, START, STRIKES, States, term
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
+from calibody.estimate.settle import settled
 from calibody.estimate.unknowns import Entry, named, rubbing
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from calibody.steppers.variational import Variational
 
 
+DIFFERENCE = 1e-6
+"""Of parameters, in their declared scale, for the derivatives of the equations of impacts."""
 KEPT = 1_000_000
 """Entries of the derivative of the equations with respect to the parameters up to which a linearisation is kept: beyond, its memory counts for more than an iteration's time."""
 
@@ -66,6 +70,8 @@ class Problem(Observed[Run, States]):
 
     slope: np.ndarray | float = 0.0
     """A linear term `slope'theta` of the cost (`marginal.py`)."""
+    touching: bool = False
+    """Whether contacts and limits act."""
 
     @classmethod
     def of(cls, runs: Sequence[Run], entries: Sequence[Entry]) -> Problem:
@@ -105,6 +111,14 @@ class Problem(Observed[Run, States]):
         from calibody.steppers.variational import Variational  # it imports jax, which `calibody check` does not wait for
 
         return Variational(friction_rate=min(self.friction_rate.values(), default=self.runs[0].delta))
+
+    @property
+    def contacts(self) -> bool:
+        return self.touching
+
+    @property
+    def struck(self) -> bool:
+        return any(isinstance(run, Struck) for run in self.runs)
 
     @property
     def friction_rate(self) -> dict[str, float]:
@@ -155,8 +169,9 @@ class Problem(Observed[Run, States]):
         point, frames = self.framed(r, motion, model, numbers)
         driven = self.driven(r, motion, model)
         F = [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
-        C = [run.equations(numbers, evaluate(run.structure, numbers, point, False, frames), motion)]
+        C = [run.equations(model, numbers, evaluate(run.structure, numbers, point, False, frames), motion)]
         C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
+        C.append(run.impacts(model, numbers, motion))
         return np.concatenate([*F, run.layout.prior(motion)]), np.concatenate(C)
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
@@ -210,7 +225,8 @@ class Problem(Observed[Run, States]):
         none = np.zeros(0), sp.csr_matrix((0, run.layout.size)), np.zeros((0, p))
         F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters) if residuals else none
         started = self._started(run, model, numbers, frames, motion)
-        C = np.concatenate([run.equations(numbers, result, motion), *(found.value - d.y for d, found in zip(run.starts, started, strict=True))])
+        starts = [found.value - d.y for d, found in zip(run.starts, started, strict=True)]
+        C = np.concatenate([run.equations(model, numbers, result, motion), *starts, run.impacts(model, numbers, motion)])
         more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
         by_nodes = run.balance_by_nodes(result)
         Cx = run.jacobian(model, numbers, frames, result, by_nodes, more)
@@ -222,10 +238,26 @@ class Problem(Observed[Run, States]):
                 for k, by in placements.samples(d, found.sampled).items():
                     Ct[first : first + len(by), k] = by
                 first += len(d.y)
+        if isinstance(run, Struck):
+            Cx = run.seamed(Cx, model, numbers, motion)
+            Ct = self._impacts_by_parameters(run, theta, run.keep_balance(Ct), motion) if parameters else Ct
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
         if not run.kept or len(run.ringing):
             return Linearised(Linearisation(*parts), result)
         return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept), tuple(by_nodes), *run.kept_gradient(result)), result)
+
+    def _impacts_by_parameters(self, run: Struck, theta: np.ndarray, Ct: np.ndarray, motion: States) -> np.ndarray:
+        """With the derivatives of the equations of impacts, by differences: they are few."""
+        own = run.layout.row_place[STRIKES]
+        for k, e in enumerate(self.entries):
+            if e.group is None and all(place.sensor is not None for place in e.places):
+                continue
+            size = DIFFERENCE * (e.scale if e.group is None else 1.0)
+            both = [self.made_of(0, theta + sign * size * (np.arange(len(theta)) == k))[:2] for sign in (1.0, -1.0)]
+            tied, laws = run.by_numbers(both, motion)
+            Ct[: len(tied), k] += tied / (2.0 * size)
+            Ct[own, k] += laws / (2.0 * size)
+        return Ct
 
     @staticmethod
     def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:
@@ -258,8 +290,11 @@ class Problem(Observed[Run, States]):
         for run, motion, part, own in zip(self.runs, x, parts, self.columns, strict=True):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
             balance = run.layout.row_place[BALANCE]
-            known += float(np.abs((part.C - noise - part.Ct @ linear[own])[balance]).sum())
-            total += float(np.abs(part.Ct[balance] * linear[own]).sum())
+            rows, by = part.C - noise - part.Ct @ linear[own], part.Ct
+            if isinstance(run, Struck):  # impulses are unknown, whatever they are
+                rows, by = run.keep_balance(rows), run.keep_balance(by)
+            known += float(np.abs(rows[balance]).sum())
+            total += float(np.abs(by[balance] * linear[own]).sum())
         return known < 1e-6 * total
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
@@ -363,10 +398,25 @@ class Problem(Observed[Run, States]):
             ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
         return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
 
+    def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]] | None:
+        """Impacts that are in another interval now, slip instead of sticking, or are none."""
+        found = {r: settled(run, *self.model_of(r, theta)[:2], x[r]) for r, run in enumerate(self.runs) if isinstance(run, Struck)}
+        changed = {r: new for r, new in found.items() if new is not None}
+        if not changed:
+            return None
+        runs = tuple(changed[r][0] if r in changed else run for r, run in enumerate(self.runs))
+        return replace(self, runs=runs), [changed[r][1] if r in changed else states for r, states in enumerate(x)]
+
     @property
     def tethered(self) -> np.ndarray:
-        """The nodes of the motion [rad, m]; forces and noise follow it."""
-        return np.concatenate([np.arange(run.layout.size) < run.layout.place[NODES].stop for run in self.runs]).astype(float)
+        """The nodes of the motion [rad, m], and times of impacts [steps]; forces and noise follow it."""
+        out = []
+        for run in self.runs:
+            held = np.arange(run.layout.size) < run.layout.place[NODES].stop
+            if isinstance(run, Struck):
+                held[run.layout.member(IMPACTS, 0)] = True
+            out.append(held)
+        return np.concatenate(out).astype(float)
 
     def move(self, x: Sequence[States], d: np.ndarray) -> list[States]:
         ends = np.cumsum([run.layout.size for run in self.runs])

@@ -63,6 +63,8 @@ def _crossing(values: np.ndarray, rise: np.ndarray, quantile: float, begin: floa
 @one_thread
 def profile(result: Result, path: str, points: int = POINTS, width: float = WIDTH) -> Profile:
     """See `Result.profile`."""
+    if result.problem.struck:
+        raise CalibodyError("Profiles of a fit with impacts are not known yet; its error bars are given their sequence.")
     k, sd = _which(result, path)
     fine = solved_by(result)
     if isinstance(points, bool) or not isinstance(points, int) or points < 2 or not width > 0.0:

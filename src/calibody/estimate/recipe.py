@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
@@ -20,6 +21,7 @@ from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
+from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.structure import Structure
@@ -27,6 +29,8 @@ from calibody.model import Model
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration
+
+Solver = TypeVar("Solver", bound=Meshes)
 
 
 @told()
@@ -42,10 +46,11 @@ def transcribe(
     start: Mapping[str, float] | None = None,
     checkpoint: Checkpoint | None = None,
     stage: str = "",
+    contacts: str = LAW,
 ) -> Result:
     """The recipe; arguments as in `fit`. What `checkpoint` keeps is called by `stage`."""
     began = time.perf_counter()
-    worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report)
+    worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report, contacts)
     worker.checkpoint, worker.stage = checkpoint, f"{stage}whole"
     theta = theta_of(worker.unknowns, start or {})
     if worker.given and any(hyper.process for hyper in worker.hypers):
@@ -58,7 +63,8 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        softer = transcribe(model, recordings, {**estimate, **widths}, process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ")
+        options = process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts
+        softer = transcribe(model, recordings, {**estimate, **widths}, *options)
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
     return concluded(worker, levels, time.perf_counter() - began, halved=h is not None)
@@ -73,24 +79,28 @@ def prepared(
     h: float | None,
     robust: bool = False,
     report: Callable[[Iteration], None] | None = None,
-) -> tuple[Meshes, float]:
+    contacts: str = LAW,
+    kind: type[Solver] = Meshes,
+) -> tuple[Solver, float]:
     """What solves on any mesh, and the step of the first one."""
     if h is not None:
         refuse_step(h, recordings)
     cleaned = [without(r) for r in recordings]
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
-    refuse_what_does_not_act(model, unknowns, coordinates)
+    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    touching = Touching.of(structure, recordings, unknowns, contacts, process_noise, robust)
+    refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     for recording in recordings:
         refuse_torn(model, recording, unknowns)
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)
     forces = noise.process_noise(model, process_noise, period)
     found_noise, given, hypers = noise.noises(recordings, forces)
     base = first_step(recordings, found_noise)
-    worker = Meshes(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
+    worker = kind(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
+    worker.touching = touching
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, base if h is None else h
 

@@ -21,30 +21,33 @@ from calibody.estimate.run import Run
 from calibody.estimate.terms import Term
 from calibody.estimate.unknowns import Unknown, entries
 
-APART = 1e-4
-"""Relative change over which residuals and equations are differenced: they are smooth, and known to rounding."""
+APART = 1e-5
+"""Relative change over which residuals and equations are differenced, to one side: they are smooth, and known to rounding."""
+
+_Values = tuple[np.ndarray, np.ndarray]
 
 
 def scales(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term]:
-    """Gravity and the clock, as far as they are not estimated and do anything."""
-    found = [*_gravity(problem, x, theta), *_clock(problem, x, theta)]
+    """Gravity and the clock, as far as they are not estimated and do anything (and a model with them exists: of no equations the values are infinite)."""
+    here = problem.values(x, theta)
+    others = [other for other in (*_gravity(problem, x, theta), *_clock(problem, x, theta)) if all(np.isfinite(part).all() for part in other[-1])]
+    found = [_term(path, words, problem, here, there) for path, words, there in others]
     return [t for t in found if any(F.any() or C.any() for F, C in t.by_run)]
 
 
-def _gravity(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[Term]:
+def _gravity(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[tuple[str, str, _Values]]:
     model = problem.model
     size = float(np.linalg.norm(model.world.gravity))
     if size == 0.0 or any(place.path.startswith("world.gravity") for e in problem.entries for place in e.places):
         return
     scale = Unknown(1.0, places={f"world.gravity.{axis}": f"{g!r} * times" for axis, g in zip("xyz", map(float, model.world.gravity), strict=True) if g})
     wide = replace(problem, entries=(*problem.entries, *entries(model, {"times": scale}, [run.recording.name for run in problem.runs])))
-    ends = [wide.values(x, np.append(theta, 1.0 + sign * APART)) for sign in (1.0, -1.0)]
-    yield _term("world.gravity", f"gravity ({size:.5g} m/s^2)", problem, ends)
+    yield "world.gravity", f"gravity ({size:.5g} m/s^2)", wide.values(x, np.append(theta, 1.0 + APART))
 
 
-def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[Term]:
-    ends = [replace(problem, runs=tuple(_slower(run, 1.0 + sign * APART) for run in problem.runs)).values(x, theta) for sign in (1.0, -1.0)]
-    yield _term("time", "the sampling period", problem, ends)
+def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[tuple[str, str, _Values]]:
+    slower = replace(problem, runs=tuple(_slower(run, 1.0 + APART) for run in problem.runs))
+    yield "time", "the sampling period", slower.values(x, theta)
 
 
 def _slower(run: Run, factor: float) -> Run:
@@ -53,8 +56,8 @@ def _slower(run: Run, factor: float) -> Run:
     return replace(slow, active=run.active, typical=run.typical, weights=run.weights, deltas=run.deltas, turning=run.turning, smooth=run.smooth)
 
 
-def _term(path: str, words: str, problem: Problem, ends: Sequence[tuple[np.ndarray, np.ndarray]]) -> Term:
-    F, C = ((high - low) / (2.0 * APART) for high, low in zip(*ends, strict=True))
+def _term(path: str, words: str, problem: Problem, here: _Values, there: _Values) -> Term:
+    F, C = ((after[len(after) - len(before) :] - before) / APART for before, after in zip(here, there, strict=True))
     row, equation, by = len(F) - sum(run.samples + run.layout.priors for run in problem.runs), 0, []
     for run in problem.runs:
         rows = run.samples + run.layout.priors

@@ -15,6 +15,7 @@ from calibody.estimate.identifiability import Determined
 from calibody.model import Model
 
 if TYPE_CHECKING:
+    from calibody.estimate.impact_bars import Happened
     from calibody.estimate.observed import Observed
     from calibody.estimate.predict import Prediction
     from calibody.estimate.profile import Profile
@@ -406,6 +407,13 @@ class Result:
         """The estimated motion of a run: every channel of the model, reaction forces included."""
         r = self._run(run)
         return self.problem.motion(r, self.states[r], self.theta)
+
+    @property
+    def events(self) -> tuple[Happened, ...]:
+        """The impacts of all runs in the order of time, with standard deviations given their sequence; empty where nothing touches, or contacts do not act."""
+        from calibody.estimate.impact_bars import events
+
+        return events(self)
 
     def sd(self, channel: str, times: np.ndarray, run: str | int = 0) -> np.ndarray:
         """Standard deviations of any scalar channel of the estimated motion at the nodes nearest to `times`; inf where the data leave it open."""

@@ -131,7 +131,7 @@ class Nodes:
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
         if rotation is not None:
             good &= np.isfinite(rotation[0, 0])
-        good[good] = self.wanted(observation.times[good])
+        good[good] = self.wanted(observation.times[good]) & self.usable(channel, observation.times[good])
         times = observation.times[good]
         relative = observation.noise[1]
         return Data(
@@ -169,6 +169,10 @@ class Nodes:
 
     def wanted(self, times: np.ndarray) -> np.ndarray:
         """Which samples are used."""
+        return np.ones(len(times), dtype=bool)
+
+    def usable(self, channel: channels.Channel, times: np.ndarray) -> np.ndarray:
+        """Which samples of a channel mean something: all but those of rates beside an impact."""
         return np.ones(len(times), dtype=bool)
 
     def interpolation(self, times: np.ndarray) -> Sparse:
@@ -445,7 +449,30 @@ class Run(Nodes):
         rows = multiplied @ motion.multipliers[self.active, 1:-1].T.ravel()
         return rows + ringing @ motion.parts[RINGING].ravel() if len(self.ringing) else rows
 
-    def equations(self, numbers: Numbers, result: Evaluation, motion: States) -> np.ndarray:
+    @property
+    def flying(self) -> np.ndarray:
+        """(K - 1,) which intervals the motion goes through: all, where nothing strikes (`flights.py`)."""
+        return np.ones(self.K - 1, dtype=bool)
+
+    @property
+    def clock(self) -> np.ndarray:
+        """The times of the mesh."""
+        return self.times
+
+    def near(self, times: np.ndarray) -> np.ndarray:
+        """The nodes nearest to some times that have neighbours on both sides, and one more behind."""
+        return np.clip(np.round((times - self.times[0]) / self.h).astype(int), 1, self.K - 3)
+
+    @property
+    def actual(self) -> np.ndarray:
+        """The nodes that are the motion: all, where nothing strikes."""
+        return np.arange(self.K)
+
+    def impacts(self, model: Model, numbers: Numbers, motion: States) -> np.ndarray:
+        """What equations impacts add to the others (`flights.py`)."""
+        return np.zeros(0)
+
+    def equations(self, model: Model, numbers: Numbers, result: Evaluation, motion: States) -> np.ndarray:
         """(balance of the inner nodes / h, constraint rows), one vector."""
         balance = (result.residual / self.h).T.ravel()
         if not self.kept:

@@ -7,7 +7,8 @@ from typing import Any
 
 from calibody.estimate.estimator import refuse_unless, refuse_unless_one_of
 
-SAMPLERS = ("auto", "importance", "hmc", "smc")
+SAMPLERS = ("auto", "importance", "hmc", "smc", "svgd", "csvgd")
+STEIN = ("svgd", "csvgd")
 BLOCK = 16
 """Draws that a process makes at a time."""
 FEWEST = 32
@@ -21,7 +22,11 @@ class Sampling:
     starts: int = 8
     """Further fits that look for other explanations; 0: none. More where several explanations are likely, none where a fit takes long and there can be only one."""
     sampler: str = "auto"
-    """ "auto": importance sampling and, where its weights cannot be trusted, chains; "importance", "hmc": one of them; "smc": tempered from a far wider distribution, which takes longest."""
+    """ "auto": importance sampling and, where its weights cannot be trusted, chains; "importance", "hmc": one of them; "smc": tempered from a far wider distribution, which takes longest; "svgd", "csvgd": particles of Stein's method, by single and by multiple shooting, for those who want them."""
+    windows: int = 10
+    """Of "csvgd": pieces in which every run is shot."""
+    iterations: int = 500
+    """Of "svgd" and "csvgd": steps of all particles, of which there are `samples`; every one linearises a motion."""
     seed: int = 0
     """Of the random numbers: the same seed gives the same draws."""
     processes: int = 0
@@ -30,6 +35,8 @@ class Sampling:
     def __post_init__(self) -> None:
         refuse_unless(_whole(self.samples, FEWEST), "samples", self.samples, f"a number of draws, {FEWEST} or more")
         refuse_unless(_whole(self.starts, 0), "starts", self.starts, "a number of further fits, or 0")
+        refuse_unless(_whole(self.windows, 2), "windows", self.windows, "a number of windows, 2 or more")
+        refuse_unless(_whole(self.iterations, 1), "iterations", self.iterations, "a number of iterations, 1 or more")
         refuse_unless(_whole(self.seed, 0), "seed", self.seed, "a whole number, 0 or more")
         refuse_unless(_whole(self.processes, 0), "processes", self.processes, "a number of processes, or 0 for all cores")
         refuse_unless_one_of(SAMPLERS, "sampler", self.sampler)

@@ -20,7 +20,8 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
-from calibody.estimate.layout import States
+from calibody.estimate.flights import Struck
+from calibody.estimate.layout import NODES, States
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import Predicted, Sensors, predicted, sensor
 from calibody.estimate.robust import REWEIGHTINGS, weights
@@ -78,10 +79,14 @@ class Smoothing(AbstractProblem):
         return np.unique(np.concatenate([np.zeros(0, dtype=int), *(dofs for dofs, at in self.parts() if rates[at].all())]))
 
     @property
+    def sd(self) -> float:
+        """Of the channels' noise."""
+        return float(np.median([self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]))
+
+    @property
     def smooth(self) -> np.ndarray:
         """Of every velocity."""
-        sd = float(np.median([self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]))
-        return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * sd * np.sqrt(self.dt / self.run.h)
+        return (2.0 * np.pi * self.cutoff * self.run.h) ** 2 * self.sd * np.sqrt(self.dt / self.run.h)
 
     def parts(self) -> list[tuple[np.ndarray, list[int]]]:
         """(velocities, channels) that belong together: one coordinate and what observes it, or all of them."""
@@ -106,9 +111,23 @@ class Smoothing(AbstractProblem):
         return np.concatenate([*F, self._bent(x), self._away(x)]), self._loops(x)[0] if run.active.any() else np.zeros(0)
 
     def _bent(self, x: States) -> np.ndarray:
-        """Second differences over what the spline allows them."""
+        """Second differences over what the spline allows them; where one flight ends and the next begins, how far they are apart there, over the noise."""
         step = difference(self.run.structure, x.q[:, 1:], x.q[:, :-1])
-        return (np.diff(step, axis=1) / self.smooth[:, None]).T.ravel()
+        bent = np.diff(step, axis=1) / self.smooth[:, None]
+        if isinstance(self.run, Struck):
+            bent[:, self.run.seams - 1] = self.run.apart(x) / self.sd
+            bent[:, self.run.seams] = 0.0
+        return bent.T.ravel()
+
+    def _bending(self) -> Sparse:
+        """Its derivative; of rotations as if they were small between neighbours."""
+        run = self.run
+        D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K), format="csr")  # type: ignore[arg-type]
+        if not isinstance(run, Struck):
+            return sp.kron(D, sp.diags(1.0 / self.smooth))
+        joined = run.joints()
+        inside = sp.diags(np.where(np.isin(np.arange(run.K - 2), np.concatenate([run.seams - 1, run.seams])), 0.0, 1.0))
+        return sp.kron(inside @ D, sp.diags(1.0 / self.smooth)) + sp.kron(joined, sp.identity(run.structure.nv) / self.sd)
 
     def _away(self, x: States) -> np.ndarray:
         """How far coordinates that are adrift begin from rest, or from their known start, over what they may."""
@@ -122,8 +141,7 @@ class Smoothing(AbstractProblem):
             F.append((found.value - d.y) * weight)
             Fx.append(observe.weighed(found.matrix(s.nv), weight))
         F.append(self._bent(x))
-        D = sp.diags([1.0, -2.0, 1.0], [0, 1, 2], shape=(run.K - 2, run.K))  # type: ignore[arg-type]
-        Fx.append(sp.kron(D, sp.diags(1.0 / self.smooth)))
+        Fx.append(self._bending())
         F.append(self._away(x))
         Fx.append(sp.csr_matrix((np.full(len(self.adrift), 1.0 / ADRIFT), (np.arange(len(self.adrift)), self.adrift)), shape=(len(self.adrift), s.nv * run.K)))
         C, Cx = np.zeros(0), sp.csr_matrix((0, s.nv * run.K))
@@ -133,8 +151,8 @@ class Smoothing(AbstractProblem):
 
     def _when(self, constraints: int) -> np.ndarray:
         """Nodes and their constraints in the order of time."""
-        K = self.run.K
-        return np.concatenate([np.repeat(np.arange(K), self.run.structure.nv), np.repeat(np.arange(K) + 0.5, constraints // K)])
+        K, when = self.run.K, self.run.layout.by_name[NODES].when
+        return np.concatenate([np.repeat(when, self.run.structure.nv), np.repeat(when + 0.5, constraints // K)])
 
     def reweigh(self, x: States) -> None:
         """Weights of the run's samples from their residuals."""
@@ -216,7 +234,8 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
     targets = [Target(d, run.times[picked], sensors) for d in seen]
-    q = resting(tree, rigid, run.recording.initial)
+    own = {d.channel.name: float(target.y[0]) for d, target in zip(seen, targets, strict=True) if d.channel.kind == "joint" and not d.channel.components}
+    q = resting(tree, rigid, run.recording.initial, own)
     nodes = []
     for k in range(len(picked)):
         q = reached(tree, rigid, numbers, [(target, k) for target in targets], q, FIRST if k == 0 else NEXT)
@@ -278,12 +297,17 @@ def lowpass(d: Data) -> np.ndarray:
     return median_filter(d.y, 5, mode="nearest") if len(d.y) > 10 else d.y
 
 
-def resting(structure: Structure, model: Model, initial: Mapping[str, Initial] | None = None) -> np.ndarray:
-    """All joints at their reference, or where they are known to start, in the coordinates of the structure, loops closed."""
+def resting(structure: Structure, model: Model, initial: Mapping[str, Initial] | None = None, seen: Mapping[str, float] | None = None) -> np.ndarray:
+    """All joints at their reference, where they are seen to begin (hinges and slides by name), or where they are known to start, in the coordinates of the structure, loops closed.
+
+    Loops have branches: closed with all joints at their reference, what an arm grips may be a long way from where it was.
+    """
     rigid = stiffened(model)
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     q = host.zero_coordinates(tree, numbers)
+    for name, value in (seen or {}).items():
+        q[tree.scalar_positions[tree.coordinate_index[name]]] = value
     for path, known in (initial or {}).items():
         channel = observe.start_channel(model, path)
         if not observe.is_rate(channel):

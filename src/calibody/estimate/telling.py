@@ -22,6 +22,7 @@ from calibody.solve.gauss_newton import Iteration
 EXACT, NOISY, FORCED = "parameters and motion", "parameters, motion and noise", "parameters, motion and unmodelled forces"
 POSED = "parameters and poses"
 IN_STEPS = "parameters and motion in the engine's steps"
+SHOT = "parameters and starts of windows"
 SHRINKS, ENOUGH, FINER, AFTER = 30.0, 0.01, 2, 3
 """By how much a step is smaller than the one before; how small it has to be, in standard deviations; iterations of a finer mesh; the time of error bars and tests, in iterations."""
 MOST = 6

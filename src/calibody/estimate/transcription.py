@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COORDINATES = ("auto", "tree", "free")
 PROCESS_NOISE = ("none", "auto")
+CONTACTS = ("law", "free", "none")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,12 @@ class Transcription(AbstractEstimator):
     robust: bool = False
     """Whether samples far from the fit weigh less. Change it where `result.outliers` lists more than a few."""
 
+    contacts: str = "law"
+    """What contacts and joint limits of the model do: "law" (impacts with restitution and friction, found in the data), "free" (impacts whose impulses follow no law: only
+    inertia and geometry are estimated, and no law can bias them), "none" (they are left out)."""
+
     def __post_init__(self) -> None:
+        refuse_unless_one_of(CONTACTS, "contacts", self.contacts)
         refuse_unless_one_of(COORDINATES, "coordinates", self.coordinates)
         refuse_unless(_is_process_noise(self.process_noise), "process_noise", self.process_noise, EXPECTED)
         refuse_unless(self.h is None or (is_finite(self.h) and self.h > 0), "h", self.h, "a positive time step in seconds, or leave it out")
@@ -70,17 +76,18 @@ class Transcription(AbstractEstimator):
             report=report,
             start=start,
             checkpoint=checkpoint,
+            contacts=self.contacts,
         )
 
     def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:
         from calibody.estimate.foresee import foresee
 
-        return foresee(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates)
+        return foresee(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates, contacts=self.contacts)
 
     def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
         from calibody.estimate.foresee import refuse
 
-        refuse(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates, h=self.h)
+        refuse(model, recordings, unknowns, process_noise=self.process_noise, coordinates=self.coordinates, h=self.h, contacts=self.contacts)
 
 
 def _is_process_noise(given: object) -> bool:

@@ -78,7 +78,7 @@ class _Tried:
 
 def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, result: Result, coordinates: str = "auto") -> tuple[Mistake, ...]:
     """The mistakes that explain the data, the most convincing first; empty where none does, or none is suspected."""
-    if not doubtful(result):
+    if not doubtful(result) or result.problem.struck:  # trials know nothing of impacts
         return ()
     trials = _Trials(model, _piece(_worst(recordings, result)), unknowns, coordinates)
     before = trials.fitted(model, trials.piece, unknowns, moved=False).ratio
@@ -133,7 +133,7 @@ class _Trials:
     def fitted(self, model: Model, runs: Sequence[Recording], unknowns: Unknowns, asked: Sequence[str] = (), moved: bool = True) -> _Tried:
         try:
             with np.errstate(all="ignore"):
-                worker, base = prepared(model, runs, unknowns, "none", self.coordinates, None)
+                worker, base = prepared(model, runs, unknowns, "none", self.coordinates, None, contacts="none")
                 return self._solved(worker, base, asked, moved)
         except (CalibodyError, NumericalError, FloatingPointError, np.linalg.LinAlgError):
             return _Tried(math.inf, {})

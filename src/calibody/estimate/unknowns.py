@@ -28,6 +28,8 @@ SMALLS = {"tilt": 0.1, "time_constant": 0.01, "load_friction": 0.1, "load_stribe
 """The same by field: the tilt of gravity [rad] (a stand out of level by more than that is seen), the time constant of an actuator [s], coefficients of friction."""
 BIAS = {"acceleration": 0.1, "angular_rate": 0.01, "rate": 0.01, "force": 0.1, "torque": 0.1, "reaction.force": 0.1, "reaction.torque": 0.1}
 """The same for the bias of a channel, by its quantity [m/s^2, rad/s or m/s, N or N m]; of others SMALL."""
+SHARE = ".restitution"
+"""How paths end whose number cannot be more than one."""
 DIAGONAL = (".inertia.xx", ".inertia.yy", ".inertia.zz")
 
 
@@ -211,12 +213,11 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         and (not paths.number_at(model, first.path).signed or first.path.endswith(DIAGONAL))
     ):
         lower = 0.0
-    if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(unknown.upper) or lower > unknown.upper:
-        raise CalibodyError(
-            f'The unknown "{name}" has initial {initial}, lower {lower}, upper {unknown.upper}; give a finite initial value and lower <= upper.'
-        )
-    if not lower <= initial <= unknown.upper:
-        raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {unknown.upper:g}].')
+    upper = 1.0 if unknown.upper == math.inf and first.sensor is None and first.expression is None and first.path.endswith(SHARE) else unknown.upper
+    if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(upper) or lower > upper:
+        raise CalibodyError(f'The unknown "{name}" has initial {initial}, lower {lower}, upper {upper}; give a finite initial value and lower <= upper.')
+    if not lower <= initial <= upper:
+        raise CalibodyError(f'The initial value {initial:g} of "{name}" lies outside its bounds [{lower:g}, {upper:g}].')
     nothing = SMALL if first.sensor is not None else SMALLS.get(paths.resolve(model, first.path).field, SMALL)
     if first.sensor is not None and first.sensor[1] == "bias":
         nothing = BIAS.get(channels.resolve(model, first.sensor[0]).quantity, SMALL)
@@ -225,7 +226,7 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     if unknown.prior is not None and not unknown.prior[1] > 0.0:
         raise CalibodyError(f'The prior of "{name}" has the sd {unknown.prior[1]}; give (value, sd) with sd above zero.')
     unit = "" if borrowed else _sensor_unit(model, *first.sensor) if first.sensor else paths.resolve(model, first.path).unit
-    return Entry(name, run, places, initial, lower, unknown.upper, unknown.prior, float(scale), unit)
+    return Entry(name, run, places, initial, lower, upper, unknown.prior, float(scale), unit)
 
 
 WIDTH = ".friction_rate"
@@ -237,19 +238,23 @@ def model_paths(entry_list: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(place.path for e in entry_list for place in e.places if place.sensor is None))
 
 
-def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str) -> None:
-    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are."""
+UNTOUCHED = "contacts and limits do not act in this method; leave it out."
+
+
+def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordinates: str, inert: str | None = UNTOUCHED) -> None:
+    """A sentence for an unknown that the estimator's equations do not contain: the data could say nothing about it, whatever they are. `inert`: why contacts do not act; None: they do."""
     for place in (place for e in entry_list for place in e.places if place.sensor is None):
-        if (reason := _missing(model, paths.resolve(model, place.path), coordinates)) is not None:
+        if (reason := _missing(model, paths.resolve(model, place.path), coordinates, inert)) is not None:
             raise CalibodyError(f'"{place.path}" cannot be estimated: {reason}')
 
 
-def _missing(model: Model, place: paths.Place, coordinates: str) -> str | None:
+def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | None) -> str | None:
     """Why a number does not act; None if it does."""
-    if place.kind == "geometry" and not any(("geometry", place.name) in path.placed_by for path in model.paths):
+    touched = any(place.name in (c.a, c.b) for c in model.contacts) and inert is None
+    if place.kind == "geometry" and not touched and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
-        return "contacts and limits act in simulations, not in fits yet; leave it out."
+        return inert
     if place.kind == "sensor":
         return "leave out the sd of the channel where it is observed, and it is found."
     if place.kind not in ("joint", "loop"):

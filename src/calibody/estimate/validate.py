@@ -63,7 +63,7 @@ CHUNK = 64
 
 def cheap(result: Result) -> bool:
     """Whether validating takes some seconds at most."""
-    if not (result.converged and result.problem.bars):
+    if not (result.converged and result.problem.bars) or result.problem.struck:
         return False
     problem = transcribed(result)
     entries = sum(run.K * run.structure.nv * max(1, len(columns)) for run, columns in zip(problem.runs, problem.columns, strict=True))
@@ -73,6 +73,10 @@ def cheap(result: Result) -> bool:
 @one_thread
 def validate(result: Result) -> Validation:
     """Every run predicted from a fit of the others, or the second half of a single run from the first."""
+    if result.problem.struck:
+        raise CalibodyError(
+            "A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording)."
+        )
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge predicts nothing that could be judged ({result.status.rstrip('.')}).")
     problem, found, failed = transcribed(result), [], {}

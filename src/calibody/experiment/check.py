@@ -53,6 +53,7 @@ def check(experiment: Experiment, foresight: bool = False) -> Check:
     findings: list[Finding] = []
     with np.errstate(all="ignore"):  # absurd numbers are reported by what is found, not by numpy
         model = _attempt(findings, experiment.model)
+        _attempt(findings, experiment.refuse_without_runs)
         runs = [run for k in range(len(experiment.recordings)) if (run := _run(findings, experiment, k)) is not None]
         _same_data(findings, runs)
         unknowns: tuple[Entry, ...] = ()

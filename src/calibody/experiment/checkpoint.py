@@ -85,7 +85,7 @@ def _key(experiment: Experiment, recordings: Sequence[Recording]) -> str:
         __version__,
         repr(experiment.method),
         repr(experiment.unknowns),
-        repr((experiment.sites, experiment.sensors, experiment.payloads, dict(experiment.held))),
+        repr((experiment.sites, experiment.sensors, experiment.payloads, dict(experiment.held), experiment.contacts)),
         repr(experiment.recordings),
     )
     digests = [r.sha256 or "" for r in recordings]

@@ -86,7 +86,7 @@ def write(
     if experiment is not None:
         _experiment(experiment, folder)
     document = _document(result, predictions, command, {**result.seconds, **(seconds or {})})
-    document["model"] = {"name": result.model.name, "file": model}
+    document["model"] = {"name": result.model.name, "file": model} | ({"engine": "mujoco"} if result.model.natives else {})
     document["experiment"] = None if experiment is None else experiment.source
     document["validation"] = None if validation is None else _validated(validation)
     document["held_out"] = {}
@@ -146,7 +146,7 @@ class Progress:
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
             "fit": {}, "predictions": {}, "validation": None, "held_out": {}, "torques": {}, "noise": {"given": None, "measured": {}, "process": {}}, "force_tests": {}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "lacks": [], "mistakes": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "outliers": [], "lacks": [], "mistakes": [], "events": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -190,6 +190,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
         "lacks": [asdict(s) for s in result.lacks],
         "mistakes": [asdict(m) for m in result.mistakes],
+        "events": [asdict(e) for e in result.events],
         "iterations": result.iterations,
         "history": _history(result.history, result.problem.entries),
         "seconds": {"import": None, "compile": None, "solve": result.seconds.get("total"), "total": result.seconds.get("total")} | dict(seconds),
@@ -413,17 +414,29 @@ def _bars(result: Result) -> polars.DataFrame:
 def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
     name = model_name(result.model)
-    widths = {
-        f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions, *result.model.paths) if x.friction_rate > 0.0
-    }
-    whole, moved = possible(result.model.replace(widths, check=False), {name for name, e in result.parameters.items() if e.resolved})
+    rubbing = (*result.model.joints, *result.model.transmissions, *result.model.paths)
+    widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in rubbing if x.friction_rate > 0.0}
+    rigid, touched = _as_in_file(result)
+    whole, moved = possible(rigid.replace(widths, check=False), {name for name, e in result.parameters.items() if e.resolved})
     model, added = in_file(whole)
     left_out = [f"The calibrated model file has no place for {' and '.join(widths)}; the friction in it is that of whoever reads it."] if widths else []
     try:
         formats.save(model, folder / name)
-        return name, [*moved, *formats.save_notes(model), *added, *left_out]
+        return name, [*moved, *formats.save_notes(model), *added, *left_out, *touched]
     except CalibodyError as error:
         return None, [f"The calibrated model could not be saved: {error}"]
+
+
+def _as_in_file(result: Result) -> tuple[Model, list[str]]:
+    """The calibrated model with the numbers of contacts and limits that its file has: formats have no place for others."""
+    given = result.problem.model
+    numbers = {path: given[path] for path in given.parameters if path.startswith(("contact.", "limit.", "world.ground."))}
+    changed = [path for path, value in numbers.items() if result.model[path] != value]
+    if not changed or given.source is None:
+        return result.model, []
+    return result.model.replace({path: numbers[path] for path in changed}, check=False), [
+        f"The calibrated model file keeps its own {', '.join(changed)}: it has no place for the estimates, which are in result.json."
+    ]
 
 
 def _experiment(experiment: Experiment, folder: Path) -> None:

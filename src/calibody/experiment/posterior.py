@@ -58,17 +58,17 @@ def posterior_into(
     """Draw from the posterior of an experiment and write it beside the fit in its run folder; one that is not there yet is fitted first. `resume`: go on from the pieces that are there."""
     sampling, kept = sampling or experiment.posterior, Kept(folder / PARTS)
     known = kept.load(FITTED) if resume else None
-    if known is None and not _fitted(experiment, folder):
+    if known is None and not fitted(experiment, folder):
         return fit_into(experiment, folder, report=fitting, command=command, then=lambda result: draw_into(result, folder, sampling, report=report))
     with locked(folder):
-        result = known if known is not None else _again(experiment, folder)
+        result = known if known is not None else again(experiment, folder)
         draw_into(result, folder, sampling, resume=known is not None, report=report)
         saved = open_folder(folder)
         saved.report()
         return saved
 
 
-def _fitted(experiment: Experiment, folder: Path) -> bool:
+def fitted(experiment: Experiment, folder: Path) -> bool:
     """Whether the folder holds a fit of this experiment that has a posterior."""
     if not (folder / RESULT).is_file():
         return False
@@ -88,7 +88,7 @@ def _names(experiment: Experiment) -> list[str]:
     return [e.name for e in entries(experiment.model(), experiment.estimate(), [run.label for run in experiment.recordings])]
 
 
-def _again(experiment: Experiment, folder: Path) -> Result:
+def again(experiment: Experiment, folder: Path) -> Result:
     """The fit of a folder, from its estimates on: a few iterations."""
     from calibody.estimate.fit import fit
 

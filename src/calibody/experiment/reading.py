@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from calibody.errors import CalibodyError, nearest, shown
+from calibody.estimate.designing import Designing
 from calibody.estimate.estimator import AbstractEstimator, OptionError
 from calibody.estimate.fit import ESTIMATORS, default_method, elsewhere, option_names
 from calibody.estimate.sampling import Sampling
@@ -29,7 +30,8 @@ LONGEST_EXPRESSION = 200
 """Characters of the expression of a place; more is a mistake."""
 LARGEST_FILE = 10_000_000
 """Bytes; an experiment file has a few thousand."""
-TABLES = ("model", "run", "estimate", "method", "posterior", "site", "sensor", "payload")
+ENGINES = ("mujoco",)
+TABLES = ("model", "run", "estimate", "method", "posterior", "design", "site", "sensor", "payload")
 LISTS = ("run", "estimate", "site", "sensor", "payload")
 """Tables that may stand several times."""
 SITE_KEYS = {"name": "a word", "body": 'the name of a body, or "world"', "position": 3, "orientation": 4}
@@ -41,6 +43,7 @@ ESTIMATE_KEYS = ("parameter", "name", *(f.name for f in dataclasses.fields(Unkno
 
 Found = TypeVar("Found")
 Spec = TypeVar("Spec", ObserveSpec, DriveSpec)
+Options = TypeVar("Options", Sampling, Designing)
 Added = TypeVar("Added", Site, Sensor, Payload)
 
 
@@ -162,14 +165,14 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         if key not in TABLES:
             _Table(file, key, {}).fail(
                 key,
-                f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [posterior], [[site]], [[sensor]] and [[payload]]."}',
+                f'an experiment has no "{key}"{nearest(key, TABLES) or "; it has [model], [[run]], [[estimate]], [method], [posterior], [design], [[site]], [[sensor]] and [[payload]]."}',
             )
     model = _one(file, "model", given.get("model", {}))
-    model.check_keys(("file", "held"))
+    model.check_keys(("file", "held", "engine", "contacts"))
     if "file" not in model.given:
         model.fail("file", 'the model is missing; give [model] with file = "robot.xml" (MJCF or URDF).')
     runs = tuple(_run(table) for table in _several(file, "run", given.get("run", [])))
-    if not runs:
+    if not runs and "design" not in given:
         _Table(file, "run", {}).fail("", 'there is no [[run]]; give at least one with data = "log.csv" and what it observes.')
     _check_names(file, runs)
     return Experiment(
@@ -178,14 +181,22 @@ def _experiment(file: _File, given: Mapping[str, Any]) -> Experiment:
         unknowns=_unknowns(_several(file, "estimate", given.get("estimate", []))),
         method=_method(_one(file, "method", given.get("method", {})), runs),
         posterior=_posterior(_one(file, "posterior", given.get("posterior", {}))),
+        design=_design(_one(file, "design", given["design"])) if "design" in given else None,
         sites=tuple(_added(table, Site, SITE_KEYS) for table in _several(file, "site", given.get("site", []))),
         sensors=tuple(_added(table, Sensor, SENSOR_KEYS) for table in _several(file, "sensor", given.get("sensor", []))),
         payloads=tuple(_added(table, Payload, PAYLOAD_KEYS) for table in _several(file, "payload", given.get("payload", []))),
         held=_held(model),
+        engine=_engine(model),
+        contacts=model.flag("contacts"),
         folder=file.path.parent,
         source=file.path.name,
         lines=_lines(file, runs, given),
     )
+
+
+def _engine(model: _Table) -> str | None:
+    """The engine that the model is read for."""
+    return model.choice("engine", ENGINES) if "engine" in model.given else None
 
 
 def _held(model: _Table) -> dict[str, float]:
@@ -398,8 +409,20 @@ def _method(table: _Table, runs: Sequence[RunSpec]) -> AbstractEstimator:
 
 
 def _posterior(table: _Table) -> Sampling:
-    table.check_keys(tuple(f.name for f in dataclasses.fields(Sampling)))
+    return _options(table, Sampling)
+
+
+def _design(table: _Table) -> Designing:
+    for key in ("limits", "channels", "rms", "initial", "sensors"):
+        for path, value in table.given[key].items() if isinstance(table.given.get(key), dict) else ():
+            table.quoted(key, path, value)
+    return _options(table, Designing)
+
+
+def _options(table: _Table, kind: type[Options]) -> Options:
+    """A value whose fields are the keys of a table, and which says itself what they may be."""
+    table.check_keys(tuple(f.name for f in dataclasses.fields(kind)))
     try:
-        return Sampling(**table.given)
+        return kind(**table.given)
     except OptionError as error:
-        table.fail(error.option, f"[posterior] has {error}")
+        table.fail(error.option, f"{table.header} has {error}")

@@ -198,7 +198,7 @@ class Saved:
             raise CalibodyError(
                 f'"{self.folder}" holds no calibrated model; {"see its notes." if self.finished else "the fit is unfinished, go on with --resume."}'
             )
-        return formats.load(self.folder / file)
+        return formats.load(self.folder / file, engine=(self.document["model"] or {}).get("engine"))
 
     @cached_property
     def channels(self) -> polars.DataFrame:

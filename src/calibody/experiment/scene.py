@@ -91,7 +91,7 @@ def _rows(structure: Structure, H: np.ndarray) -> Trajectory:
 def _measured(motion: Motion, nodes: np.ndarray, channels: list[ChannelFit], result: Result, run: int) -> Trajectory | None:
     """The same nodes with measured joint coordinates, or None if none was measured."""
     model = motion.model
-    tree = Structure.build(model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance}, check=False), TREE)
+    tree = Structure.build(model.replace({f"joint.{j.name}.compliance": 0.0 for j in model.joints if j.compliance}, check=False), TREE, engine=True)
     q, found = _tree_coordinates(motion, tree, nodes), False
     sensors = result.problem.model_of(run, result.theta)[2]
     for c in channels:

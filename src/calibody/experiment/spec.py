@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from calibody.errors import CalibodyError, nearest
+from calibody.estimate.designing import Designing
 from calibody.estimate.estimator import AbstractEstimator
 from calibody.estimate.sampling import Sampling
 from calibody.estimate.transcription import Transcription
@@ -116,6 +117,8 @@ class Experiment:
     """How they are estimated: an estimator with its options."""
     posterior: Sampling = Sampling()
     """How draws of the posterior are made, where they are asked for."""
+    design: Designing | None = None
+    """What the next recording is to be like, where that is asked for; with it there may be no recordings yet."""
     sites: tuple[Site, ...] = ()
     """Frames beside those of the model's file."""
     sensors: tuple[Sensor, ...] = ()
@@ -124,6 +127,10 @@ class Experiment:
     """Bodies fixed to frames."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Joints that did not move, and where they were [rad or m]."""
+    engine: str | None = None
+    """The engine that the model is read for: "mujoco", or calibody's own mechanics."""
+    contacts: bool = False
+    """Whether the contacts and joint limits of the model's file act."""
     folder: Path = Path()
     """What the files are relative to."""
     source: str = field(default="experiment", compare=False)
@@ -154,7 +161,7 @@ class Experiment:
         path = self.folder / self.model_file
         with self.told_where("model"):
             refuse_missing(path, self.model_file, "The model", self.source)
-            model = formats.load(path)
+            model = formats.load(path, self.contacts, self.engine)
         with self.told_where("held", "model"):
             model = held(model, self.held)
         with self.told_where("payload", "site", "sensor"):
@@ -162,7 +169,13 @@ class Experiment:
 
     def runs(self) -> list[Recording]:
         """The recordings, read anew."""
+        self.refuse_without_runs()
         return [self.read(k) for k in range(len(self.recordings))]
+
+    def refuse_without_runs(self) -> None:
+        """A sentence for a file that only asks what to record."""
+        if not self.recordings:
+            raise CalibodyError(f"{self.source} has no [[run]], so there is nothing to fit yet; calibody design {self.source} says what to record.")
 
     def read(self, k: int) -> Recording:
         """One recording, read anew."""

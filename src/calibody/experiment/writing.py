@@ -32,15 +32,16 @@ def save(experiment: Experiment, path: str | Path) -> Path:
 
 
 def _document(experiment: Experiment) -> str:
-    blocks = [_block("[model]", {"file": experiment.model_file, **({"held": dict(experiment.held)} if experiment.held else {})})]
+    more = {**({"held": dict(experiment.held)} if experiment.held else {}), **({"contacts": True} if experiment.contacts else {})}
+    blocks = [_block("[model]", {"file": experiment.model_file, **more})]
     for key, elements in (("site", experiment.sites), ("sensor", experiment.sensors), ("payload", experiment.payloads)):
         blocks += [_block(f"[[{key}]]", changed(element)) for element in elements]
     blocks += [_run(run) for run in experiment.recordings]
     blocks += [_block("[[estimate]]", _unknown(name, unknown)) for name, unknown in experiment.unknowns.items()]
     name = {} if type(experiment.method) is type(Experiment.method) else {"name": experiment.method.name}
     method = {**name, **changed(experiment.method)}
-    posterior = changed(experiment.posterior)
-    return "\n".join([*blocks, *([_block("[method]", method)] if method else []), *([_block("[posterior]", posterior)] if posterior else [])])
+    tables = {"method": method, "posterior": changed(experiment.posterior), "design": {} if experiment.design is None else changed(experiment.design)}
+    return "\n".join([*blocks, *(_block(f"[{name}]", values) for name, values in tables.items() if values)])
 
 
 def _run(run: RunSpec) -> str:
@@ -61,7 +62,8 @@ def _unknown(name: str, unknown: Unknown) -> dict[str, Any]:
 
 def changed(value: Any) -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if getattr(value, f.name) != f.default}
+    defaults = {f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory() for f in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name, default in defaults.items() if getattr(value, name) != default}
 
 
 def _moved(experiment: Experiment, target: Path) -> Experiment:

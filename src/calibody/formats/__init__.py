@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibody.errors import FormatError
+from calibody.errors import FormatError, shown
 
 if TYPE_CHECKING:
     from calibody.model import Model
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 _SUFFIXES = {".xml": "mjcf", ".mjcf": "mjcf", ".urdf": "urdf", ".osim": "osim"}
 
 
-def load(path: str | os.PathLike[str], contacts: bool = False) -> Model:
-    """Read a model from an MJCF, URDF or OpenSim file; the root element decides which it is. `contacts`: with the contacts and joint limits of the file, which act in simulations."""
+def load(path: str | os.PathLike[str], contacts: bool = False, engine: str | None = None) -> Model:
+    """Read a model from an MJCF, URDF or OpenSim file; the root element decides which it is. `contacts`: with the contacts and joint limits of the file, which act in simulations. `engine="mujoco"`: for
+    MuJoCo's own engine (`stepper="mujoco"`), in which everything acts that its compiler accepts, and nothing is refused."""
     from calibody.formats import content, edit  # with numpy and, where it is used, MuJoCo
 
     path = _as_path(path)
-    model, source = content.read(edit.read_bytes(path), path, contacts)
+    if engine not in (None, "mujoco"):
+        raise FormatError(f'engine = {shown(engine)}; give "mujoco", or leave it out for calibody\'s own mechanics.')
+    model, source = content.read(edit.read_bytes(path), path, contacts, engine is not None)
     return dataclasses.replace(model, source=source)
 
 

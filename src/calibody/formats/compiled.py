@@ -94,16 +94,16 @@ def model_of(c: Compiled, name: str) -> Model:
     try:
         return Model(
             name=name,
-            bodies=tuple(_body(c, i) for i in range(1, c.mj.nbody)),
-            joints=tuple(_joint(c, i, extra_armature.get(("joint", i), 0.0)) for i in range(c.mj.njnt)),
+            bodies=tuple(body_of(c, i) for i in range(1, c.mj.nbody)),
+            joints=tuple(joint_of(c, i, extra_armature.get(("joint", i), 0.0)) for i in range(c.mj.njnt)),
             loops=tuple(loop for i in range(c.mj.neq) if (loop := _loop(c, i)) is not None),
             springs=tuple(_spring(c, i) for i in range(c.mj.ntendon) if is_spring(c, i)),
             transmissions=tuple(_transmission(c, i, extra_armature.get(("tendon", i), 0.0)) for i in range(c.mj.ntendon) if is_transmission(c, i)),
             paths=tuple(_path(c, i, extra_armature.get(("tendon", i), 0.0)) for i in range(c.mj.ntendon) if is_path(c, i)),
             actuators=actuators,
-            sites=tuple(_site(c, i) for i in range(c.mj.nsite)),
+            sites=tuple(site_of(c, i) for i in range(c.mj.nsite)),
             sensors=tuple(sensor for i in range(c.mj.nsensor) if (sensor := _sensor(c, i)) is not None),
-            geometries=tuple(g for i in range(c.mj.ngeom) if (g := _geometry(c, i)) is not None),
+            geometries=tuple(g for i in range(c.mj.ngeom) if (g := shape_of(c, i)) is not None),
             world=World(gravity=(0.0, 0.0, 0.0) if c.off(mj.mjtDisableBit.mjDSBL_GRAVITY) else _floats(c.mj.opt.gravity)),
             notes=tuple(c.notes),
         )
@@ -130,7 +130,7 @@ def element_map(c: Compiled, model: Model) -> dict[Key, Element]:
 # -- bodies and joints -------------------------------------------------------------------------------------------------------------
 
 
-def _body(c: Compiled, i: int) -> Body:
+def body_of(c: Compiled, i: int) -> Body:
     m = c.mj
     free = m.body_jntnum[i] == 1 and m.jnt_type[m.body_jntadr[i]] == int(mj.mjtJoint.mjJNT_FREE)
     mass, com, inertia = inertial(c, i)
@@ -178,7 +178,7 @@ def rotated(quaternion: Any, inertia: np.ndarray) -> np.ndarray:
     return 0.5 * (out + out.T)
 
 
-def _joint(c: Compiled, i: int, extra_armature: float) -> Joint:
+def joint_of(c: Compiled, i: int, extra_armature: float) -> Joint:
     m = c.mj
     kind = _JOINTS[mj.mjtJoint(int(m.jnt_type[i]))]
     q, v = int(m.jnt_qposadr[i]), int(m.jnt_dofadr[i])
@@ -204,12 +204,12 @@ def _joint(c: Compiled, i: int, extra_armature: float) -> Joint:
 # -- what is attached to bodies and joints -----------------------------------------------------------------------------------------
 
 
-def _site(c: Compiled, i: int) -> Site:
+def site_of(c: Compiled, i: int) -> Site:
     m = c.mj
     return Site(c.names["site"][i], c.names["body"][m.site_bodyid[i]], _floats(m.site_pos[i]), _quaternion(m.site_quat[i]))
 
 
-def _geometry(c: Compiled, i: int) -> Geometry | None:
+def shape_of(c: Compiled, i: int) -> Geometry | None:
     m = c.mj
     kind = _GEOMS.get(mj.mjtGeom(int(m.geom_type[i])))
     if kind is None:
@@ -237,35 +237,40 @@ def _actuators(c: Compiled) -> tuple[tuple[Actuator, ...], dict[tuple[str, int],
     m = c.mj
     out, armature = [], {}
     for i in range(m.nactuator):
-        target, gear, control = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[m.actuator_outadr[i], 0]), int(m.actuator_ctrladr[i])
-        kind = "tendon" if m.actuator_trntype[i] == int(mj.mjtTrn.mjTRN_TENDON) else "joint"
+        target, gear = int(m.actuator_trnid[i, 0]), float(m.actuator_gear[m.actuator_outadr[i], 0])
+        kind = _acts_on(c, i)
         if m.actuator_armature[i]:
             armature[kind, target] = armature.get((kind, target), 0.0) + float(m.actuator_armature[i]) * gear * gear
-        if actuator_is_off(c, i):
-            continue
-        bias = m.actuator_biasprm[i] if m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_AFFINE) else np.zeros(3)
-        limited = bool(m.actuator_ctrllimited[control]) and not c.off(mj.mjtDisableBit.mjDSBL_CLAMPCTRL)
-        through = "joint" if kind == "joint" else "transmission" if is_transmission(c, target) else "path"
-        on: dict[str, Any] = {through: c.names[kind][target]}
-        if is_muscle(c, i):
-            out.append(Muscle(name=c.names["actuator"][i], **on, gear=gear, delay=float(m.actuator_delay[i]), **muscle_numbers(c, i)))
-            continue
-        out.append(
-            Actuator(
-                name=c.names["actuator"][i],
-                **on,
-                gain=float(m.actuator_gainprm[i, 0]),
-                gear=gear,
-                bias=float(bias[0]),
-                stiffness=-float(bias[1]) + 0.0,
-                damping=-float(bias[2]) + float(m.actuator_damping[i]),
-                delay=float(m.actuator_delay[i]),
-                time_constant=float(m.actuator_dynprm[i, 0]) if mj.mjtDyn(int(m.actuator_dyntype[i])) in LAGS else 0.0,
-                control_range=_floats(m.actuator_ctrlrange[control]) if limited else None,
-                force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else None,
-            )
-        )
+        if not actuator_is_off(c, i):
+            out.append(actuator_of(c, i))
     return tuple(out), armature
+
+
+def _acts_on(c: Compiled, i: int) -> str:
+    return "tendon" if c.mj.actuator_trntype[i] == int(mj.mjtTrn.mjTRN_TENDON) else "joint"
+
+
+def actuator_of(c: Compiled, i: int) -> Actuator:
+    m, kind = c.mj, _acts_on(c, i)
+    target, control = int(m.actuator_trnid[i, 0]), int(m.actuator_ctrladr[i])
+    bias = m.actuator_biasprm[i] if m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_AFFINE) else np.zeros(3)
+    limited = bool(m.actuator_ctrllimited[control]) and not c.off(mj.mjtDisableBit.mjDSBL_CLAMPCTRL)
+    through = "joint" if kind == "joint" else "transmission" if is_transmission(c, target) else "path"
+    on: dict[str, Any] = {through: c.names[kind][target], "gear": float(m.actuator_gear[m.actuator_outadr[i], 0])}
+    if is_muscle(c, i):
+        return Muscle(name=c.names["actuator"][i], **on, delay=float(m.actuator_delay[i]), **muscle_numbers(c, i))
+    return Actuator(
+        name=c.names["actuator"][i],
+        **on,
+        gain=float(m.actuator_gainprm[i, 0]),
+        bias=float(bias[0]),
+        stiffness=-float(bias[1]) + 0.0,
+        damping=-float(bias[2]) + float(m.actuator_damping[i]),
+        delay=float(m.actuator_delay[i]),
+        time_constant=float(m.actuator_dynprm[i, 0]) if mj.mjtDyn(int(m.actuator_dyntype[i])) in LAGS else 0.0,
+        control_range=_floats(m.actuator_ctrlrange[control]) if limited else None,
+        force_range=_floats(m.actuator_forcerange[i]) if m.actuator_forcelimited[i] else None,
+    )
 
 
 def actuator_is_off(c: Compiled, i: int) -> bool:

@@ -35,7 +35,7 @@ def touching(c: Compiled, model: Model) -> Model:
         notes.append(f"Limits of ball joints do not act: {names_of(c, 'joint', balls)}.")
     kept = [n for n in model.notes if not n.startswith(("Contacts do not act", "Joint limits do not act"))]
     if contacts or limits:
-        notes.insert(0, "Contacts and joint limits act in simulations, not in fits; they are rigid and without rebound, where the file's are soft.")
+        notes.insert(0, "Contacts and joint limits are rigid and without rebound, where the file's are soft.")
     return replace(model, contacts=tuple(contacts), limits=tuple(limits), notes=(*kept, *notes))
 
 

@@ -18,13 +18,15 @@ READERS = {"mujoco": mjcf.read, "robot": urdf.read, "OpenSimDocument": osim.read
 """By the root element."""
 
 
-def read(content: bytes, path: Path, touching: bool = False) -> tuple[Model, Source]:
-    """The model in a file's content, which stands (or would stand) at `path`, and its source; `touching`: with its contacts and limits."""
+def read(content: bytes, path: Path, touching: bool = False, engine: bool = False) -> tuple[Model, Source]:
+    """The model in a file's content, which stands (or would stand) at `path`, and its source; `touching`: with its contacts and limits; `engine`: for MuJoCo's own engine."""
     document = edit.parse(content, str(path))
     reader = READERS.get(document.root.tag)
     if reader is None:
         raise FormatError(
             f"{path}:{document.root.line}: the root element is <{document.root.tag}>; give an MJCF (<mujoco>), URDF (<robot>) or OpenSim (<OpenSimDocument>) file."
         )
+    if engine and reader is not mjcf.read:
+        raise FormatError(f'{path} is no MJCF, which is what MuJoCo\'s engine reads; convert it (calibody convert), and load that with engine="mujoco".')
     with np.errstate(all="ignore"):  # absurd numbers overflow on their way to being refused
-        return reader(document, path, touching)
+        return mjcf.read(document, path, touching, engine) if engine else reader(document, path, touching)

@@ -9,30 +9,35 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import FormatError
-from calibody.formats import contacts, refusals
+from calibody.formats import contacts, native, refusals
 from calibody.formats.assets import drop_missing
 from calibody.formats.compiled import Compiled, element_map, is_muscle, model_of
 from calibody.formats.edit import Document, Edits, Element, parse, read_bytes, render
 from calibody.formats.engine import compile_text, mj
-from calibody.formats.source import MJCF, Source
+from calibody.formats.source import ENGINE, MJCF, Source
 from calibody.model import Model
 from calibody.spatial import algebra as al
 
 _DEEPEST_INCLUDE = 20
 
 
-def read(document: Document, path: Path, touching: bool = False) -> tuple[Model, Source]:
-    """The model in an MJCF document, and what is needed to write it back."""
+def read(document: Document, path: Path, touching: bool = False, engine: bool = False) -> tuple[Model, Source]:
+    """The model in an MJCF document, and what is needed to write it back; `engine`: for MuJoCo's own engine, which everything in it acts in."""
     resolve_includes(document, path.parent)
     spec, m, aligned, dropped = compiled(document, path)
     c = Compiled(document.label, spec, m)
     c.lists = _element_lists(c, document)
+    name = document.root.attributes.get("model") or path.stem
+    if engine:
+        c.notes += dropped
+        model = native.model_of(c, name)
+        return model, Source(path, MJCF, document, model, element_map(c, model) | native.element_map(c, model), _details(c, engine=True))
     refusals.check(c)
     c.notes += refusals.notes(c, soft_loops=True)
     c.notes += dropped
     if aligned:
         c.notes.append(f"The frames of free bodies are the file's; MuJoCo aligns them with the principal axes of inertia: {', '.join(aligned)}.")
-    model = model_of(c, document.root.attributes.get("model") or path.stem)
+    model = model_of(c, name)
     model = contacts.touching(c, model) if touching else model
     return model, Source(path, MJCF, document, model, element_map(c, model), _details(c))
 
@@ -136,7 +141,8 @@ def _matched(elements: list[Element], names: list[str]) -> list[Element | None]:
 # -- what else is needed to write numbers back -------------------------------------------------------------------------------------
 
 
-def _details(c: Compiled) -> dict[Any, Any]:
+def _details(c: Compiled, engine: bool = False) -> dict[Any, Any]:
+    """`engine`: of a model whose joints do not have the armature of what drives them."""
     compiler = c.spec.compiler
     details: dict[Any, Any] = {
         "degree": bool(compiler.degree),
@@ -144,13 +150,14 @@ def _details(c: Compiled) -> dict[Any, Any]:
         "meshdir": str(c.spec.meshdir or ""),
         "texturedir": str(c.spec.texturedir or ""),
         "timestep": float(c.mj.opt.timestep),
+        ENGINE: engine,
     }
     for kind, items in (("body", c.spec.bodies), ("joint", c.spec.joints), ("geometry", c.spec.geoms), ("site", c.spec.sites)):
         for item in items:
             if item.id >= 0 and (frame := getattr(item, "frame", None)) is not None:
                 details["frame", kind, c.names[kind][item.id]] = _frame_pose(c.spec, frame)
     for i, name in enumerate(c.names["actuator"]):
-        details["actuator", name] = {"damping": float(c.mj.actuator_damping[i]), "armature": float(c.mj.actuator_armature[i])}
+        details["actuator", name] = {"damping": float(c.mj.actuator_damping[i]), "armature": 0.0 if engine else float(c.mj.actuator_armature[i])}
         if is_muscle(c, i):
             details["actuator", name]["gainprm"] = tuple(float(x) for x in c.mj.actuator_gainprm[i, :9])
     return details

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import FormatError
+from calibody.formats import native
 from calibody.formats.compiled import MUSCLE
 from calibody.formats.edit import Edits, Element
 from calibody.formats.source import Change, Source, length_range, number, numbers, spring_length
 from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Muscle, Path, Spring, Transmission
 from calibody.model.elements import COUPLING, FREE, HINGE, WELD, WORLD
+from calibody.model.native import MUJOCO
 from calibody.spatial import algebra as al
 
 _TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -434,4 +436,5 @@ _WRITERS: dict[str, Any] = {
     "spring": _spring,
     "transmission": _transmission,
     "path": _transmission,
+    MUJOCO: native.write,
 }

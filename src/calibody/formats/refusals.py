@@ -72,9 +72,14 @@ def _check_tendons(c: Compiled) -> None:
 
 def _check_actuator(c: Compiled, i: int) -> None:
     m = c.mj
-    reason = _transmission(c, i) or _activation(c, i)
+    reason = unlike(c, i)
     if reason and not (actuator_is_off(c, i) and m.actuator_armature[i] == 0.0):
         raise c.refuse("actuator", i, f"{reason}; use a motor, position, velocity or general actuator on a hinge or slide.")
+
+
+def unlike(c: Compiled, i: int) -> str:
+    """Why an actuator is none of calibody's own; empty if it is."""
+    return _transmission(c, i) or _activation(c, i)
 
 
 def _transmission(c: Compiled, i: int) -> str:

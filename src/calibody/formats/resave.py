@@ -16,7 +16,7 @@ from calibody.errors import FormatError
 from calibody.formats import content as whole, mjcf_edit, osim_edit, urdf_edit
 from calibody.formats.edit import render
 from calibody.formats.mjcf_edit import Plan
-from calibody.formats.source import MJCF, OSIM, URDF, Change, Source, changes, differences
+from calibody.formats.source import ENGINE, MJCF, OSIM, URDF, Change, Source, changes, differences
 from calibody.model import Body, Model
 
 _PASSES = 4
@@ -69,7 +69,7 @@ def _reread(plan: Plan) -> Model:
     """The model that the edited text describes; sites that were added are left out, the others keep their names."""
     text = _text(plan)
     try:
-        model, _ = whole.read(plan.source.document.encoded(text), plan.source.path)
+        model, _ = whole.read(plan.source.document.encoded(text), plan.source.path, engine=bool(plan.source.details.get(ENGINE)))
     except FormatError as error:
         raise FormatError(f"The changed numbers do not make a valid file ({str(error).rstrip('.')}); check the values.") from None
     kept = [site for site in model.sites if site.name not in plan.new_sites]

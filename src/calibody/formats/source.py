@@ -12,6 +12,8 @@ from calibody.formats.edit import Document, Element
 from calibody.model import Model, Muscle, Path, Transmission
 
 MJCF, URDF, OSIM = "mjcf", "urdf", "osim"
+ENGINE = "engine"
+"""Detail of a source: whether the model was read for MuJoCo's own engine."""
 
 Key = tuple[str, str]
 """Kind and name of a model element: ("body", "arm")."""

@@ -16,6 +16,7 @@
     contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
     contact.NAME.impulse | gap | slip            of the impacts in the step after a node; the least distance; the sliding speed where it is least
     limit.NAME.force | impulse | gap             the same of a stop, on the joint's coordinate
+    mujoco.sensor.NAME, mujoco.muscle.NAME       in models read for MuJoCo's engine: the readings of a sensor of the file; the control of a muscle (or mujoco.actuator.NAME)
 
 A vector channel takes `.x .y .z` for one component.
 """
@@ -32,6 +33,7 @@ from calibody.errors import CalibodyError, meant, nearest
 from calibody.mechanics.elements import CONSTRAINTS
 from calibody.model import Model
 from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
+from calibody.model.native import MUJOCO, NativeSensor
 
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
@@ -90,7 +92,7 @@ class Channel:
 def drivable(model: Model, path: str) -> Channel:
     """A channel that a drive can set: the control of an actuator, or the force on a hinge or slide."""
     channel = resolve(model, path)
-    control = channel.kind == "actuator" and not channel.quantity
+    control = (channel.kind == "actuator" and not channel.quantity) or (channel.kind == MUJOCO and model.tables[MUJOCO][channel.name].control)
     force = channel.kind == "joint" and channel.quantity == "force" and not channel.components
     if not (control or force):
         raise CalibodyError(f'"{path}" cannot be driven; drive actuator.NAME or joint.NAME.force of a hinge or slide.')
@@ -150,6 +152,11 @@ def _catalogue(model: Model) -> Catalogue:
     for contact in model.contacts:
         for quantity, components, unit in _CONTACT:
             put("contact", contact.name, quantity, components, unit)
+    for native in model.natives:
+        if isinstance(native, NativeSensor):
+            put(MUJOCO, native.name, "", tuple(map(str, range(native.size))) if native.size > 1 else SCALAR, "as of MuJoCo")
+        elif native.control:
+            put(MUJOCO, native.name, "", SCALAR, "unit of control")
     for limit in model.limits:
         units = model.joint(limit.joint).units
         for quantity, unit in (("force", units["f"]), ("impulse", f"{units['f']} s"), ("gap", units["s"])):

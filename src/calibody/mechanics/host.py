@@ -52,24 +52,34 @@ def configuration(structure: Structure, numbers: Numbers, q: np.ndarray) -> Conf
 
 
 def mass_matrix(structure: Structure, numbers: Numbers, f: Frames, node: int = 0) -> np.ndarray:
-    """`M_ji = t_j' Nc t_i` with N of the deeper of the two dofs, plus armatures."""
+    """Of one node."""
+    return mass_matrices(structure, numbers, f.H[..., node : node + 1], f.T[..., node : node + 1])[..., 0]
+
+
+def mass_matrices(structure: Structure, numbers: Numbers, poses: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """(nv, nv, nodes): `M_ji = t_j' Nc t_i` with N of the deeper of the two dofs, plus armatures; poses (3, 4, links, nodes) and twists T (6, nv, nodes)."""
     plan = plan_of(structure)
-    n, nv = structure.n, structure.nv
-    N = np.zeros((6, 6, n + 1))
-    H = al.unpack_pose(f.H[:, :, :n, node])
+    n, nv, nodes = structure.n, structure.nv, T.shape[2]
+    N = np.zeros((6, 6, n + 1, nodes))
+    H = al.unpack_pose(poses[:, :, :n])
     if n:
-        N[:, :, :n] = np.array(body_element.mixed(H, H, body_element.matrix(numbers.inertia)))
-    composite(structure.parent, N[..., None])
-    T = f.T[:, :, node]
-    M = np.zeros((nv, nv))
+        inertia = tuple(tuple(np.asarray(x)[:, None] for x in row) for row in body_element.matrix(numbers.inertia))
+        N[:, :, :n] = np.array(body_element.mixed(H, H, inertia))  # type: ignore[arg-type]
+    composite(structure.parent, N)
+    M = np.zeros((nv, nv, nodes))
     for i in range(nv):
-        X = N[:, :, structure.dof_unit[i]] @ T[:, i]
+        X = np.einsum("abm,bm->am", N[:, :, structure.dof_unit[i]], T[:, i])
         above = structure.dofs_above[structure.dof_unit[i]]
-        M[above, i] = M[i, above] = T[:, above].T @ X
+        M[above, i] = M[i, above] = np.einsum("ajm,am->jm", T[:, above], X)
     if structure.coordinates == "tree":
         Z = np.eye(nv)[plan.coordinate_dof]
-        Z = np.concatenate([Z, structure.combinations @ Z, assembly.pulls(plan, numbers, f.between(node, node + 1))[..., 0]])
-        M += Z.T @ (plan.coordinate_inertia(numbers)[:, None] * Z)
+        Z = np.concatenate([Z, structure.combinations @ Z])
+        inertia, paths = np.split(plan.coordinate_inertia(numbers), [plan.first_path])
+        M += (Z.T @ (inertia[:, None] * Z))[..., None]
+        if paths.any():
+            none = np.zeros((6, 0, nodes))
+            pull = assembly.pulls(plan, numbers, Frames(poses, T, np.zeros((0, nodes)), none, none))
+            M += np.einsum("pjm,p,pim->jim", pull, paths, pull)
         for k, dof in enumerate(plan.ball_dof):
             M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
     return M

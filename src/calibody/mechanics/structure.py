@@ -113,8 +113,12 @@ class Structure:
     """Joints with friction in proportion to their load."""
 
     @classmethod
-    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = ()) -> Structure:
-        """`unknown`: paths of numbers that may be zero now and are not to stay so."""
+    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = (), engine: bool = False) -> Structure:
+        """`unknown`: paths of numbers that may be zero now and are not to stay so; `engine`: of a model whose forces are MuJoCo's (`model/native.py`), for its kinematics alone."""
+        if model.natives and not engine:
+            raise ModelError(
+                f'The model "{model.name}" was read for MuJoCo\'s engine; use stepper="mujoco" (in fits method = "shooting"), or load it without engine="mujoco".'
+            )
         if coordinates not in COORDINATES:
             raise ModelError(f"coordinates = {coordinates!r}; give one of {', '.join(COORDINATES)}.")
         loaded = tuple(j.name for j in model.joints if any(getattr(j, f) or f"joint.{j.name}.{f}" in unknown for f in LOADED))

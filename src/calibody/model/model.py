@@ -34,6 +34,7 @@ from calibody.model.elements import (
     numbers,
     unchecked,
 )
+from calibody.model.native import MUJOCO, Native
 from calibody.model.path import UNITS, Path
 from calibody.model.paths import Parameter
 from calibody.spatial import algebra as al
@@ -67,11 +68,13 @@ class Model:
     """What the format that read the model needs to write it back (`formats.Source`); None for a model built in Python."""
     contacts: Sequence[Contact] = ()
     limits: Sequence[Limit] = ()
+    natives: Sequence[Native] = ()
+    """What only MuJoCo's engine has, of a model that was read for it (`load(engine="mujoco")`): such a model runs in no other stepper."""
     paths: Sequence[Path] = ()
 
     _TABLES = {
         "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "path": "paths",
-        "actuator": "actuators", "site": "sites", "sensor": "sensors", "geometry": "geometries", "contact": "contacts", "limit": "limits",
+        "actuator": "actuators", "site": "sites", "sensor": "sensors", "geometry": "geometries", "contact": "contacts", "limit": "limits", MUJOCO: "natives",
     }  # fmt: skip
 
     def __post_init__(self) -> None:

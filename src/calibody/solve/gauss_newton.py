@@ -32,7 +32,7 @@ BACK = 0.6
 """Part of the step before that a step goes back by from which only half of it is tried."""
 
 ATTEMPTS = 12
-"""Steps tried with more and more damping of the parameters, and as many then with more and more of the states."""
+"""See `Settings.attempts`."""
 
 SHORT, PATIENCE = 0.1, 1
 """A step is short that is cut to less than this; one that follows so many short ones is computed again with the states damped."""
@@ -80,6 +80,10 @@ class AbstractProblem(ABC):
     def move(self, x: Any, d: np.ndarray) -> Any:
         """The states displaced by a tangent vector."""
 
+    def settled(self, x: Any, theta: np.ndarray) -> tuple[AbstractProblem, Any] | None:
+        """What has become of the problem, and its states, where a step changes more than numbers (which interval an impact is in); None: nothing has."""
+        return None
+
     def shift(self, theta: np.ndarray, d: np.ndarray) -> np.ndarray:
         """The parameters displaced by d, within their bounds; to first order the sum."""
         return np.clip(theta + d, self.lower, self.upper)
@@ -105,6 +109,8 @@ class Settings:
     more, and what they do not determine stays where it is."""
     shortest: float = 1e-3
     """Shortest step length before damping is raised."""
+    attempts: int = ATTEMPTS
+    """Steps tried with more and more damping of the parameters, and as many then of the states, before giving up."""
     repeats: int = 4
     """So many points in a row that it has been at before end an iteration that goes round between the sides of kinks. Before that the line search may still find a way out; where
     there is another way to go on, one is enough."""
@@ -145,6 +151,8 @@ class Solution:
     history: list[Iteration]
     last: Step | None
     """Without its runs."""
+    problem: Any = None
+    """What was solved: another than what it began with where that has settled differently (`AbstractProblem.settled`)."""
 
     @property
     def converged(self) -> bool:
@@ -175,7 +183,7 @@ def minimise(
     for number in range(1, settings.iterations + 1):
         cost = 0.5 * float(lin.F @ lin.F)
         violation = _violation(lin)
-        for attempt in range(ATTEMPTS if loose else 2 * ATTEMPTS):
+        for attempt in range(settings.attempts if loose else 2 * settings.attempts):
             held = (settings.proximal + damping) / problem.scale**2
             taken = step(lin, theta, problem.lower, problem.upper, held, problem.scale, problem.slope, tether * tethered, precision)
             if not all(np.isfinite(a).all() for a in (taken.states, taken.multipliers, taken.parameters)):
@@ -197,14 +205,14 @@ def minimise(
                 break
             if tether > 0.0:
                 tether *= 10.0
-            elif creeping or attempt == ATTEMPTS - 1:
+            elif creeping or attempt == settings.attempts - 1:
                 damping, tether = 0.0, FIRST
             else:
                 penalty = trial
                 damping = max(10.0 * damping, 1e-2 * float(np.max(taken.information.diagonal() * problem.scale**2, initial=1e-8)))
         else:
             sentence = f"stopped at iteration {number}: no step lowers the cost any more; look at the residuals, or give better initial values."
-            return Solution(x, theta, sentence, cost, history, None if taken is None else taken.alone)
+            return Solution(x, theta, sentence, cost, history, None if taken is None else taken.alone, problem)
         penalty = trial
         history.append(Iteration(number, cost, violation, length, change, damping, new[1], tether))
         if report is not None:
@@ -212,18 +220,24 @@ def minimise(
         short = short + 1 if length < SHORT else 0
         before, taken = length * taken.parameters, taken.alone
         x, theta = new
+        changed = problem.settled(x, theta)
+        if changed is not None:
+            problem, x = changed
+            lin, penalty, before, close = problem.linearise(x, theta), 0.0, None, 0
+            tethered = problem.tethered
+            continue
         if length > 0.0:
             lin = problem.linearise(x, theta)
         small = done or (len(theta) > 0 and free and length == 1.0 and change < settings.tolerance)
         if small and _violation(lin) < (settings.close_feasibility if close else settings.feasibility) * size:
-            return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken)
+            return Solution(x, theta, "converged", 0.5 * float(lin.F @ lin.F), history, taken, problem)
         if _alternates(history, taken.information, settings.repeats):
             sentence = f"stopped after {number} iterations: it goes back and forth by {change:.2g} sd, as between two sides of a kink."
-            return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken)
+            return Solution(x, theta, sentence, 0.5 * float(lin.F @ lin.F), history, taken, problem)
         if length > 0.9:
             damping = 0.0 if damping < 1e-6 else damping / 10.0
             tether = 0.0 if tether < FIRST * RELAXED else tether / RELAXED
-    return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken)
+    return Solution(x, theta, exhausted(history), 0.5 * float(lin.F @ lin.F), history, taken, problem)
 
 
 def _goes_back(taken: Step, before: np.ndarray) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Trajectory:
     notes: tuple[str, ...] = ()
     contacts: ContactLog | None = None
     """Of a motion with contacts."""
+    read: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Channels that an engine has measured itself (`Motion.read`)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class AbstractStepper(ABC):
     def coordinates(self, asked: str) -> str:
         """The coordinates to solve in, given what the user asked for ("auto", "tree" or "free")."""
         return asked
+
+    @property
+    def engine(self) -> bool:
+        """Whether the forces are those of an engine of its own, which takes controls as they are and may have elements that calibody's mechanics has not."""
+        return False
 
     def touches(self) -> bool:
         """Whether contacts and limits act."""

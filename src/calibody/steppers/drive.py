@@ -11,25 +11,31 @@ from calibody.errors import SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Structure
+from calibody.model import Actuator
+from calibody.model.native import MUJOCO
 from calibody.recording.signal import Signal
 
 # Gauss-Legendre points and weights on [0, 1]: the mean of a smooth function over an interval, exact to degree five.
 GAUSS = ((0.1127016653792583, 5 / 18), (0.5, 8 / 18), (0.8872983346207417, 5 / 18))
 
 
-def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """control (actuators, intervals) and applied (tree velocities, intervals) from channels to numbers, arrays, signals or functions."""
+def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray, plain: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """control (actuators, intervals) and applied (tree velocities, intervals) from channels to numbers, arrays, signals or functions; `plain`: without what actuators make of their control,
+    and with rows for those of an engine after the model's own."""
     model, plan = structure.model, plan_of(structure)
     n = len(edges) - 1
-    control = np.zeros((len(model.actuators), n))
+    natives = [native.name for native in model.natives if native.control] if plain else []
+    control = np.zeros((len(model.actuators) + len(natives), n))
     applied = np.zeros((structure.tree_nv, n))
     names = [a.name for a in model.actuators]
     for path, value in drive.items():
         channel = channels.resolve(model, path)
         if channel.kind == "actuator" and channel.quantity == "":
             k = names.index(channel.name)
-            actuator = model.actuators[k]
+            actuator = model.actuators[k] if not plain else Actuator("plain", model.actuators[k].joint)
             control[k] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
+        elif channel.kind == MUJOCO and channel.name in natives:
+            control[len(names) + natives.index(channel.name)] = _means(path, value, edges, 0.0, None)
         elif channel.kind == "joint" and channel.quantity == "force":
             first = _first_dof(plan, channel.name)
             width = len(channel.components) or 1

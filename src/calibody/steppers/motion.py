@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody import html, upward
+from calibody.errors import SimulationError
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.contact import Spots
@@ -58,6 +59,8 @@ class Motion:
     """Time of the first node [s]."""
     touched: ContactLog | None = field(default=None, repr=False)
     """Forces, impulses and events of contacts; None of a motion without any."""
+    read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """Channels that an engine has measured itself, (nodes,) or (nodes, components)."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -79,6 +82,9 @@ class Motion:
 
     def __getitem__(self, path: str) -> np.ndarray:
         channel = channels.resolve(self.model, path)
+        if channel.whole in self.read:
+            whole = self.read[channel.whole][: len(self.time)]
+            return whole.copy() if channel.component is None else whole[..., channel.component].copy()
         whole = getattr(self, f"_{channel.kind}")(channel.name, channel.quantity)
         return whole if channel.component is None else whole[..., channel.component]
 
@@ -207,6 +213,9 @@ class Motion:
     def _transmission(self, name: str, quantity: str) -> np.ndarray:
         c = self.structure.law_owners.index(("transmission", name))
         return self._rates[c].copy() if quantity == "rate" else self.frames.s[c, :-1].copy()
+
+    def _mujoco(self, name: str, quantity: str) -> np.ndarray:
+        raise SimulationError(f'The channel "mujoco.{name}" was not measured in this motion; simulate with stepper="mujoco".')
 
     def _loop(self, name: str, quantity: str) -> np.ndarray:
         rows = [i for i, owner in enumerate(self.structure.row_owners) if owner == f"loop.{name}"]

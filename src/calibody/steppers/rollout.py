@@ -18,13 +18,14 @@ from calibody.model import Model
 from calibody.steppers.base import AbstractStepper
 from calibody.steppers.drive import drives_of
 from calibody.steppers.motion import Motion
+from calibody.steppers.mujoco import MuJoCo
 from calibody.steppers.spook import Spook
 from calibody.steppers.start import start_of
 from calibody.steppers.step import size_of_dofs
 from calibody.steppers.time_stepping import TimeStepping
 from calibody.steppers.variational import Variational
 
-STEPPERS = {"variational": Variational, "spook": Spook, "time_stepping": TimeStepping}
+STEPPERS = {"variational": Variational, "spook": Spook, "time_stepping": TimeStepping, "mujoco": MuJoCo}
 UNTOUCHED = 'Contacts and limits do not act in this stepper; use stepper="variational".'
 # Nodes beyond this would need more memory than a laptop has; nobody means it.
 MAXIMAL_STEPS = 50_000_000
@@ -46,7 +47,8 @@ def simulate(
     `initial` sets channels (`{"joint.hinge.angle": 1.0, "joint.hinge.rate": 0.5}`); what it leaves out is zero or follows from closed loops
     (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
     one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
-    `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
+    `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), "mujoco" (its own engine, with the options of the
+    file; docs: moving from mujoco.sysid), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
     `contacts=False` leaves out the contacts and limits of the model.
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
@@ -55,7 +57,7 @@ def simulate(
     if (model.contacts or model.limits) and not (contacts and method.touches()):
         notes = () if not contacts else (UNTOUCHED,)
         model = replace(model, contacts=(), limits=(), notes=(*model.notes, *notes))
-    structure = Structure.build(model, method.coordinates(coordinates))
+    structure = Structure.build(model, method.coordinates(coordinates), engine=method.engine)
     numbers = Numbers.of(structure)
     if not structure.nv:
         raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
@@ -63,7 +65,7 @@ def simulate(
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
     start, joint_rate = start_of(structure, numbers, initial or {}, projection, size)
     edges = h * np.arange(n + 2)
-    control, applied = drives_of(structure, drive or {}, edges)
+    control, applied = drives_of(structure, drive or {}, edges, plain=method.engine)
     trajectory = method.run(structure, numbers, start, control, applied, h)
     computed = trajectory.q.shape[1]
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
@@ -84,6 +86,7 @@ def simulate(
         iterations=trajectory.iterations,
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
         touched=trajectory.contacts,
+        read=trajectory.read,
     )
     if trajectory.failure is not None and computed < n + 1:
         raise _failed(trajectory.failure, motion)

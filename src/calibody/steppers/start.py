@@ -7,7 +7,7 @@ measured by the coordinates themselves (euclidean) or by the mass matrix (mass),
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,7 @@ def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any],
 
 
 def stiffened(model: Model) -> Model:
-    """The model with all joints rigid."""
+    """The model with all joints rigid, and without what only an engine has: for its kinematics."""
+    model = replace(model, natives=()) if model.natives else model
     soft = [j.name for j in model.joints if j.soft]
     return model.replace({f"joint.{name}.{field}": 0.0 for name in soft for field in ("compliance", "angular_compliance")}, check=False) if soft else model

@@ -456,6 +456,16 @@ class Program:
         rubbing = self._rubbing(values, state.node, end.node, h, delta)[0] if self.plan.loaded_joint else state.rubbing
         return State(end.node, -end.right, state.node.g, moved, before, before_that, end.at_node / c, rubbing, jnp.zeros(())), status, end.count
 
+    def between(self, values: Values, before: Any, near: Any, now: Any, u: Any, applied: Any, h: Any, delta: Any) -> State:
+        """The state at the second of two nodes that are known, the coordinates of the first near those given: no step is taken."""
+        s = self.structure
+        a = self.node(values, before, near)
+        b = self.node(values, now, a.s)
+        _, right, _ = self.left_right(values, a, b, u, applied, h, delta)
+        moved = difference(s, now, before)
+        rubbing = self._rubbing(values, a, b, h, delta)[0] if self.plan.loaded_joint else jnp.zeros(0)
+        return State(b, -right, a.g, moved, moved, moved, jnp.zeros(s.nc), rubbing, jnp.zeros(()))
+
     def advance(self, values: Values, state: State, control: Any, applied: Any, count: Any, h: Any, delta: Any) -> tuple:
         """Up to `PIECE` steps; control (actuators, PIECE), applied (tree velocities, PIECE). Stops at the first step that fails."""
         s = self.structure

@@ -1,0 +1,234 @@
+"""Excitation design: are error bars foreseen as fits find them, and how much more does a designed excitation tell than a chirp?
+
+    python benchmarks/design.py                    # all of it, some minutes
+    python benchmarks/design.py foreseen           # the first table alone: furuta, double, arm
+    python benchmarks/design.py arm                # one gain: played, followed, arm
+
+**Foreseen**: the error bars of the fit of a recording beside those that its drives and start alone let foresee, at the estimate: the demo `furuta`, the race's gentle double pendulum (the folder `shared` beside the repository), and
+the seven-joint arm of `benchmarks/arm.py` (its base parameters).
+
+**Gains**: the worst standard deviation of the determined combinations with a chirp on all joints at once and with a design, both within the same limits and with the same root mean square of every force; against the
+band of three (0.1 to 0.5, 2 and 5 Hz) that tells most, and against 0.1 to 5 Hz. Limits are looked at once more on a mesh of 1 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import arm as seven
+import numpy as np
+
+import calibody as cb
+from calibody.estimate.excitation import Followed, bare
+from calibody.estimate.within import limits_of
+
+BANDS = (0.5, 2.0, 5.0)
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def ratios(result: cb.Result, forecast: cb.Forecast) -> np.ndarray:
+    """Foreseen over found, of all parameters that have an error bar in both, and of the combinations that the fit determines."""
+    bars = [(forecast.parameters[p].sd, e.sd) for p, e in result.parameters.items()]
+    bars += [(forecast.sd(dict(d.terms)), d.sd) for d in result.determined if d.terms]
+    return np.array([a / b for a, b in bars if a is not None and b is not None])
+
+
+def line(name: str, found: np.ndarray, seconds: float) -> None:
+    outside = int(((found < 0.8) | (found > 1.2)).sum())
+    print(
+        f"{name:28} {len(found):3d} bars, foreseen over fitted {found.min():.3f} to {found.max():.3f}, {outside} outside of 20 %; {seconds:.1f} CPU s",
+        flush=True,
+    )
+
+
+def of_result(result: cb.Result, unknowns: Mapping[str, Any]) -> cb.Forecast:
+    """From the drives of its recording, and the start, alone."""
+    run, motion = result.recordings[0], result.motion()
+    sd = {o.channel: float(o.noise[0] or 0.0) for o in run.observations}
+    drive = {d.channel: cb.Signal(d.signal.times - run.start, d.signal.values, d.signal.hold) for d in run.drives}
+    joints = [j for j in result.model.joints if j.kind == "hinge"]
+    initial = {f"joint.{j.name}.{word}": float(motion[f"joint.{j.name}.{word}"][0]) for j in joints for word in ("angle", "rate")}
+    values = {p: cb.Unknown(e.value, scale=unknowns[p].scale, lower=unknowns[p].lower) for p, e in result.parameters.items()}
+    return cb.forecast(result.model, values, list(sd), sd, run.duration, drive, initial=initial, rate=1.0 / run.period)
+
+
+def foreseen() -> None:
+    from calibody.demos import write
+    from calibody.experiment import load
+
+    with tempfile.TemporaryDirectory() as folder:
+        experiment = load(write("furuta", Path(folder)))
+        began = time.process_time()
+        result = cb.fit(experiment.model(), experiment.runs(), experiment.estimate())
+        line("furuta demo", ratios(result, of_result(result, experiment.estimate())), time.process_time() - began)
+    if (SHARED / "race").is_dir():
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+        from race_problems import problem
+
+        model, run, truth = problem(SHARED, "gentle_double")
+        unknowns = {p: cb.Unknown(1.5 * x) for p, x in truth.items()}
+        began = time.process_time()
+        result = cb.fit(model, run, unknowns)
+        line("race, gentle double", ratios(result, of_result(result, unknowns)), time.process_time() - began)
+    built = seven.arm()
+    if built is None:
+        print("The arm is left out: pybullet's data are not installed.")
+        return
+    model, joints, friction = built
+    began = time.process_time()
+    run = seven.recorded(model, joints, 10.0)
+    guess, unknowns = seven.guessed(model, joints, friction)
+    result = cb.fit(guess, run, unknowns)
+    motion = result.motion()
+    ways = {f"joint.{j}.angle": (motion.time - motion.time[0], motion[f"joint.{j}.angle"]) for j in joints}
+    expected = cb.forecast(result.model, dict.fromkeys(unknowns), list(ways), seven.SD, run.duration, ways, rate=1000.0)
+    line("seven joints", ratios(result, expected), time.process_time() - began)
+
+
+# -- gains ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def chirp(duration: float, highest: float, size: float, calm: bool) -> Any:
+    """From 0.1 Hz on; `calm`: it begins and ends at rest, as the way of a joint has to."""
+
+    def way(t: np.ndarray) -> np.ndarray:
+        ramp = np.clip(np.minimum(t, duration - t) / 0.5, 0.0, 1.0) if calm else np.ones_like(t)
+        return size * ramp**2 * (3.0 - 2.0 * ramp) * np.sin(2.0 * np.pi * (0.1 * t + (highest - 0.1) / (2.0 * duration) * t**2))
+
+    return way
+
+
+def gain(
+    name: str,
+    model: cb.Model,
+    unknowns: Mapping[str, Any],
+    channels: list[str],
+    sd: Any,
+    duration: float,
+    limits: Mapping[str, Any],
+    excite: list[str],
+    rate: float,
+    **how: Any,
+) -> None:
+    following = excite[0].endswith((".angle", ".position"))
+    moved = bare(model, []) if following else model
+    forces = [f"joint.{path.split('.')[1]}.force" for path in excite] if following else excite
+    kept, tried = limits_of(moved, limits, {}), {}
+    for band in BANDS:
+        ways, motion = largest_chirp(moved, band, duration, limits, excite, rate)
+        rms = {path: float(np.sqrt(np.mean(motion[path] ** 2))) for path in forces}
+        tried[band] = cb.forecast(model, unknowns, channels, sd, duration, ways, rate=rate), rms
+    best = min(BANDS, key=lambda band: tried[band][0].worst)
+    for band in dict.fromkeys((best, 5.0)):
+        began = time.process_time()
+        found = cb.design(model, unknowns, channels, sd, duration, limits, excite=excite, rms=tried[band][1], rate=rate, **how)
+        fine = played_again(found, model, duration, rate)
+        worst = max(float(limit.beyond(fine).max()) for limit in kept)
+        parameter = tried[band][0].worst_parameter[1] / found.forecast.worst_parameter[1]
+        print(
+            f"{name:28} chirp 0.1 to {band:g} Hz {100 * tried[band][0].worst:.3g} %, design {100 * found.forecast.worst:.3g} %: {tried[band][0].worst / found.forecast.worst:.2f} times "
+            f"(worst single parameter {parameter:.2f}); limits kept to {worst:+.4f}; {found.evaluations} evaluations, {time.process_time() - began:.0f} CPU s",
+            flush=True,
+        )
+
+
+def largest_chirp(model: cb.Model, band: float, duration: float, limits: Mapping[str, Any], excite: list[str], rate: float) -> tuple[dict[str, Any], cb.Motion]:
+    """On all joints at once, in proportion to their limits, as large as those allow."""
+    following, kept = excite[0].endswith((".angle", ".position")), limits_of(model, limits, {})
+    for size in 0.95 ** np.arange(100):
+        ways = {path: chirp(duration, band, size * limits[path], following) for path in excite}
+        motion = Followed(ways).motion(model, duration, 0.005) if following else simulated(model, ways, duration, rate)
+        if motion is not None and all(limit.beyond(motion).max() <= 0.0 for limit in kept):
+            return ways, motion
+    raise SystemExit("no chirp stays within the limits")
+
+
+def played_again(found: cb.Design, model: cb.Model, duration: float, rate: float) -> cb.Motion:
+    """On a mesh of 1 ms; of joints that follow a way as they were designed."""
+    if found.following:
+        return found.motion
+    motion = simulated(model, {c: partial(np.interp, xp=found.times, fp=u) for c, u in found.excited.items()}, duration, rate)
+    assert motion is not None
+    return motion
+
+
+def simulated(model: cb.Model, ways: Mapping[str, Any], duration: float, rate: float) -> cb.Motion | None:
+    times = np.arange(round(duration * rate) + 1) / rate
+    try:
+        return cb.simulate(model, duration, 0.001, {}, {c: (times, way(times)) for c, way in ways.items()})
+    except cb.SimulationError:
+        return None
+
+
+def double() -> tuple[cb.Model, dict[str, Any]]:
+    """Two links that hang, driven at both joints: the race's double pendulum, without its files."""
+    bodies = [
+        cb.Body("link1", mass=1.2, com=(0, 0, -0.2), inertia=(0.03, 0.03, 0.03)),
+        cb.Body("link2", "link1", position=(0, 0, -0.4), mass=0.6, com=(0, 0, -0.15), inertia=(0.015, 0.015, 0.015)),
+    ]
+    joints = [
+        cb.Joint("hinge1", "link1", axis=(0, 1, 0), damping=0.05, friction=0.1),
+        cb.Joint("hinge2", "link2", axis=(0, 1, 0), damping=0.025, friction=0.05),
+    ]
+    model = cb.Model("double", bodies, joints, actuators=[cb.Actuator("motor1", "hinge1"), cb.Actuator("motor2", "hinge2")])
+    words = ("body.link{}.mass", "body.link{}.inertia.yy", "joint.hinge{}.damping", "joint.hinge{}.friction")
+    return model, {word.format(i): cb.Unknown() for i in (1, 2) for word in words}
+
+
+def played() -> None:
+    model, unknowns = double()
+    limits = {"actuator.motor1": 3.3, "actuator.motor2": 1.65} | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("angle", 2.5), ("rate", 20.0))}
+    gain(
+        "two joints, drives played",
+        model,
+        unknowns,
+        ["joint.hinge1.angle", "joint.hinge2.angle"],
+        0.01,
+        8.0,
+        limits,
+        ["actuator.motor1", "actuator.motor2"],
+        100.0,
+    )
+
+
+def followed() -> None:
+    model, unknowns = double()
+    angles = ["joint.hinge1.angle", "joint.hinge2.angle"]
+    sd = dict.fromkeys(angles, 1e-3) | {"joint.hinge1.force": 0.1, "joint.hinge2.force": 0.05}
+    limits = dict.fromkeys(angles, 1.5) | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("rate", 6.0), ("force", 8.0))}
+    gain("two joints, ways followed", model, unknowns, list(sd), sd, 8.0, limits, angles, 100.0)
+
+
+def arm() -> None:
+    built = seven.arm()
+    if built is None:
+        print("The arm is left out: pybullet's data are not installed.")
+        return
+    model, joints, friction = built
+    unknowns = {f"body.{model.joint(j).body}.inertia": cb.Unknown() for j in joints} | {p: cb.Unknown() for p in friction}
+    numbers = zip(joints, (2.0, 1.5, 2.0, 1.5, 2.0, 1.5, 2.0), (1.4, 1.4, 1.7, 1.2, 2.2, 2.3, 2.3), (300, 300, 200, 200, 100, 100, 60), strict=True)
+    limits = {f"joint.{j}.{word}": x for j, *three in numbers for word, x in zip(("angle", "rate", "force"), three, strict=True)}
+    angles = [f"joint.{j}.angle" for j in joints]
+    gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0, functions=6, improved=1)
+
+
+PARTS = {"foreseen": foreseen, "played": played, "followed": followed, "arm": arm}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which of them; without any, all")
+    for part in parser.parse_args().parts or PARTS:
+        PARTS[part]()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,95 @@
+"""Numbers that are right in MuJoCo: recordings that MuJoCo's own stepper has made, fitted by shooting in its engine and by mujoco.sysid, side by side.
+
+    python benchmarks/engine.py                      # all four recordings from 1.5, 3 and 0.3 times the truth
+    python benchmarks/engine.py --factors 1.02       # from near the truth
+
+The models, drives and noise are those of the race (folder `race` of CALIBODY_SHARED, or of `shared` beside the repository), the motions are simulated anew by MuJoCo at the file's step of 2 ms, with
+frictionloss, so that its discretisation is exactly that of the fits. mujoco.sysid (`pip install mujoco[sysid]`) is given the true start, which calibody finds, and bounds of 0.05 to 20 times the truth.
+Seconds are those of the processor (all threads), without imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from race import FIELDS, RACE, SD, SETS, START, fitted_by_sysid
+
+STEP, EVERY = 0.002, 5
+PATHS = {"mass": "body.link{}.mass", "inertia": "body.link{}.inertia.yy", "damping": "joint.hinge{}.damping", "friction": "joint.hinge{}.friction"}
+
+
+def made(name: str) -> tuple[int, np.ndarray, np.ndarray, dict[str, float]]:
+    """Links, angles (time first) and drive of a recording that MuJoCo has made, and the truth."""
+    import calibody as cb
+
+    kind = name.split("_")[1]
+    links = {"single": 1, "double": 2}[kind]
+    numbers = json.loads((RACE / f"tumbling_{kind}_truth.json").read_text())
+    truth = {f"{f}{i + 1}": numbers[f"{f}{i + 1}"] for i in range(links) for f in FIELDS}
+    drive = np.loadtxt(RACE / f"{name}_drive.csv", delimiter=",", skiprows=1)
+    model = cb.load(RACE / f"tumbling_{kind}.xml").replace(wide(links) | {PATHS[k[:-1]].format(k[-1]): v for k, v in truth.items()})
+    start = {f"joint.hinge{i + 1}.{what}": START[k][i] for i in range(links) for k, what in enumerate(("angle", "rate"))}
+    signals = {f"actuator.motor{i + 1}": cb.Signal(drive[:, 0], drive[:, i + 1]) for i in range(links)}
+    motion = cb.simulate(model, 10.0, STEP, start, signals, stepper="mujoco")
+    random, times = np.random.default_rng(0), motion.time[::EVERY]
+    seen = [motion[f"joint.hinge{i + 1}.angle"][::EVERY] + SD * random.standard_normal(len(times)) for i in range(links)]
+    return links, np.column_stack([times, *seen]), drive, truth
+
+
+def wide(links: int) -> dict[str, float]:
+    """Inertias that do not matter in the plane, large, so that any guess of the one that does is possible."""
+    return {f"body.link{i + 1}.inertia.{axis}": 1.0 for i in range(links) for axis in ("xx", "zz")}
+
+
+def by_calibody(name: str, factor: float, windows: int | str = "auto") -> tuple[str, dict[str, float], dict[str, float | None]]:
+    import calibody as cb
+
+    links, angles, drive, truth = made(name)
+    model = cb.load(RACE / f"tumbling_{name.split('_')[1]}.xml").replace(wide(links))
+    observed = [cb.Observation(f"joint.hinge{i + 1}.angle", angles[:, 0], angles[:, i + 1], SD) for i in range(links)]
+    run = cb.Recording(name, observed, [cb.Drive(f"actuator.motor{i + 1}", cb.Signal(drive[:, 0], drive[:, i + 1])) for i in range(links)])
+    path = {k: PATHS[k[:-1]].format(k[-1]) for k in truth}
+    result = cb.fit(model, run, {path[k]: cb.Unknown(factor * v) for k, v in truth.items()}, method=cb.Shooting(stepper="mujoco", windows=windows))
+    found = {k: result.parameters[path[k]] for k in truth}
+    return f"{result.status.split(';')[0]} ({result.iterations})", {k: e.value for k, e in found.items()}, {k: e.sd for k, e in found.items()}
+
+
+def by_sysid(name: str, factor: float) -> tuple[str, dict[str, float], dict[str, float | None]]:
+    found = fitted_by_sysid(name, factor, *made(name), across=1.0)
+    return found["status"], found["value"], found["sd"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--factors", type=float, nargs="+", default=[1.5, 3.0, 0.3])
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    options = parser.parse_args()
+    if not RACE.exists():
+        print("engine: left out, the models and drives are not there")
+        return 0
+    print(f"{os.cpu_count()} cores; errors of the worst parameter, z in the fit's own error bars")
+    for name in options.sets:
+        truth = made(name)[3]
+        for factor in options.factors:
+            for tool, fit in (("calibody", by_calibody), ("one window", lambda n, f: by_calibody(n, f, 1)), ("mujoco.sysid", by_sysid)):
+                clock, began = time.perf_counter(), time.process_time()
+                status, value, sd = fit(name, factor)
+                busy, seconds = time.process_time() - began, time.perf_counter() - clock
+                worst = max(truth, key=lambda k: abs(value[k] / truth[k] - 1.0))
+                z = [abs(value[k] - v) / s for k, v in truth.items() if (s := sd[k])]
+                off = 100.0 * abs(value[worst] / truth[worst] - 1.0)
+                bars = f"{max(z):8.2f}" if z else "    none"
+                print(f"{name:16} {factor:5g} {tool:13} {busy:7.1f} s ({seconds:5.1f}) {off:9.2f} % {worst:>10} |z| {bars}  {status[:70]}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

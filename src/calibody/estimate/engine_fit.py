@@ -1,0 +1,241 @@
+"""Shooting in MuJoCo's engine: a first motion from the observations, windows, Gauss-Newton, error bars (`engine_problem.py`).
+
+What comes out are the numbers that are right *in that engine*, with that step, its contacts and their softness. A single window that does not converge is said; it is not cut into more unasked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibody.errors import CalibodyError, told
+from calibody.estimate import noise, observe
+from calibody.estimate.engine_problem import EngineProblem, EngineRun, Starts, sensed
+from calibody.estimate.foresee import FEWEST, TRIED, shortened
+from calibody.estimate.mesh import refuse_step
+from calibody.estimate.outcome import outcome
+from calibody.estimate.reported import initial_theta, theta_of, values_of
+from calibody.estimate.result import Mesh
+from calibody.estimate.run import Run
+from calibody.estimate.shots import ALONE, NO_START
+from calibody.estimate.start import first_motion
+from calibody.estimate.telling import SHOT, Teller
+from calibody.estimate.uncertainty import assess, in_numbers
+from calibody.estimate.unknowns import Entry, entries
+from calibody.mechanics import channels
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.model import paths
+from calibody.solve.condensed import step
+from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.steppers.engine import Engine, refuse_what_cannot_be_set
+from calibody.steppers.mujoco import state_of
+from calibody.steppers.start import stiffened
+
+if TYPE_CHECKING:
+    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.identifiability import Identifiability
+    from calibody.estimate.result import Result
+    from calibody.estimate.shooting import Shooting
+    from calibody.model import Model
+    from calibody.recording.recording import Recording
+
+TOLERANCE = 1e-2
+"""Standard deviations by which the last step moves the parameters, as of transcription."""
+FEASIBILITY = 1e-6
+"""rad, m: by which windows may miss each other at the end."""
+WIDE = (1.0, 100.0)
+"""Widths of differences (`EngineProblem.wide`), one after the other where a fit does not converge with the one before."""
+ROUGH = 0.5
+"""With wide differences: standard deviations (rms of the parameters) by which a last step that lowers nothing would still move them. It is reported beside the error bars, as the error of a mesh is."""
+JAGGED = (
+    "The cost is jagged, as where impacts fall into one step or the next: slopes were taken over a hundredth of the parameters' scales, and where the minimum is was found to "
+    "within the discretisation error that stands beside each; a smaller time step makes it smaller."
+)
+NOISE_SETTLED, ROUNDS = 0.02, 8
+"""Relative change of a channel's noise, where it was not stated, that ends the turns between it and the parameters; most of those turns."""
+
+
+@told()
+def shoot(
+    model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting, report: Report | None = None, start: Mapping[str, float] | None = None
+) -> Result:
+    began = time.perf_counter()
+    problem, given = prepared(model, recordings, unknowns, asked)
+    return _fit(problem, recordings, theta_of(problem.entries, start or {}), given, asked, report, began)
+
+
+@told()
+def refuse(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> None:
+    """Its own way up to the first step; of long runs the first part."""
+    problem, _ = prepared(model, recordings, unknowns, asked)
+    try:
+        cut = shortened(recordings, max(TRIED // len(recordings), FEWEST) * problem.engine.h)
+    except CalibodyError:  # a channel that begins later
+        return
+    problem, _ = prepared(model, cut, unknowns, asked)
+    theta = initial_theta(problem.entries)
+    problem.values(begin(problem, theta), theta)
+
+
+@told()
+def foresee(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> Identifiability:
+    """From the information of the data in windows along the first motion."""
+    problem, _ = prepared(model, shortened(recordings, max(TRIED // len(recordings), FEWEST) * Engine(model, (), asked.h).h), unknowns, asked)
+    theta = initial_theta(problem.entries)
+    taken = step(problem.linearise(begin(problem, theta), theta), theta, problem.lower, problem.upper, 0.0 * theta, problem.scale)
+    return in_numbers(np.asarray(taken.information), problem.entries, theta, np.zeros(len(theta), dtype=bool), 1.0)
+
+
+def prepared(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> tuple[EngineProblem, bool]:
+    """The problem, and whether the noise of all channels was stated."""
+    found = entries(model, unknowns, [r.name for r in recordings])
+    refuse_what_cannot_be_set(model, [paths.resolve(model, p.path) for e in found for p in e.places if p.sensor is None])
+    observed = sensed(model, recordings)
+    engine = Engine(model, observed, asked.h)
+    refuse_step(engine.h, recordings)
+    noises, given, _ = noise.noises(recordings, noise.Forces())
+    structure = Structure.build(model, TREE, engine=True)
+    runs = [EngineRun.of(structure, r, engine.h, n, asked.count(round(r.duration / engine.h))) for r, n in zip(recordings, noises, strict=True)]
+    problem = EngineProblem(tuple(runs), tuple(found), engine=engine, sensed=tuple(c.path for c in observed))
+    problem.check()
+    for run in runs:
+        run.driven(run.recording, 1)
+    return problem, given
+
+
+def _fit(
+    problem: EngineProblem, recordings: Sequence[Recording], theta: np.ndarray, given: bool, asked: Shooting, report: Report | None, began: float
+) -> Result:
+    history: list[Iteration] = []
+    tell = Teller(problem.entries, report)
+
+    def note(iteration: Iteration) -> None:
+        history.append(tell(iteration, SHOT, problem.engine.h))
+
+    x = begin(problem, theta)
+    if not np.isfinite(problem.values(x, theta)[0]).all():
+        solution = Solution(x, theta, NO_START, 0.0, [], None)
+    else:
+        problem, solution = _solved(problem, x, theta, note)
+        problem, solution = _with_noise(problem, solution, note)
+        if not solution.converged and asked.windows == 1:
+            solution.status += ALONE
+    found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
+    notes = [
+        f"The noise of {c} was not stated; it was estimated with the parameters." for c in dict.fromkeys(c for run in problem.runs for c in run.noise.missing)
+    ]
+    if problem.wide > 1.0 and solution.converged:
+        notes.append(JAGGED)
+    return outcome(
+        problem,
+        solution,
+        found,
+        recordings=recordings,
+        given=given,
+        history=history,
+        mesh=Mesh(problem.engine.h, 0),
+        error=_left(problem, solution) if problem.wide > 1.0 and solution.converged else None,
+        notes=notes,
+        seconds=time.perf_counter() - began,
+        process_noise={},
+        again=partial(_again, problem, asked),
+    )
+
+
+def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, note: Report) -> tuple[EngineProblem, Solution]:
+    """With fine differences, and where these do not converge with wide ones from where they ended."""
+    solution = None
+    for wide in WIDE:
+        problem = replace(problem, wide=wide)
+        start = (x, theta) if solution is None else (solution.x, solution.theta)
+        fine = Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY)
+        solution = minimise(problem, *start, fine if wide == 1.0 else replace(fine, close=ROUGH), note)
+        if solution.converged:
+            break
+    assert solution is not None
+    return problem, solution
+
+
+def _left(problem: EngineProblem, solution: Solution) -> np.ndarray:
+    """What one more step would move every number reported by."""
+    theta = solution.theta
+    taken = step(problem.linearise(solution.x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale)
+    return np.abs(values_of(problem.entries, problem.shift(theta, taken.parameters)) - values_of(problem.entries, theta))
+
+
+def _again(problem: EngineProblem, asked: Shooting, recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray) -> Result:
+    """Another recording in the same engine."""
+    noises, given, _ = noise.noises([recording], noise.Forces())
+    run = EngineRun.of(problem.runs[0].structure, recording, problem.engine.h, noises[0], asked.count(round(recording.duration / problem.engine.h)))
+    return _fit(replace(problem, runs=(run,), entries=tuple(unknowns)), [recording], theta, given, asked, None, time.perf_counter())
+
+
+def _with_noise(problem: EngineProblem, solution: Solution, note: Report) -> tuple[EngineProblem, Solution]:
+    """Where the noise of channels was not stated, that in turns with the parameters: the root mean square of what is left, in all runs together."""
+    missing = {c for run in problem.runs for c in run.noise.missing}
+    for _ in range(ROUNDS if missing else 0):
+        squares: dict[str, list[np.ndarray]] = {}
+        for r, states in enumerate(solution.x):
+            for d, fitted in problem.fitted(r, states, solution.theta):
+                squares.setdefault(d.channel.path, []).append(((fitted - d.y) / d.relative) ** 2)
+        sizes = {c: float(np.sqrt(np.mean(np.concatenate(squares[c])))) for c in missing}
+        change = max(abs(np.log(sizes[c] / run.noise.measured[c])) for run in problem.runs for c in run.noise.missing)
+        if change < NOISE_SETTLED or not solution.converged:
+            break
+        runs = [replace(run, noise=replace(run.noise, measured={**run.noise.measured, **{c: sizes[c] for c in run.noise.missing}})) for run in problem.runs]
+        problem = replace(problem, runs=tuple(runs))
+        solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY), note)
+    return problem, solution
+
+
+# -- the first motion ----------------------------------------------------------------------------------------------------------------
+
+
+def begin(problem: EngineProblem, theta: np.ndarray) -> list[Starts]:
+    """The starts of windows from a smooth motion through the observations, rates from its differences; what is known of the start is as it is known."""
+    return [_begun(problem, r, theta) for r in range(len(problem.runs))]
+
+
+def _begun(problem: EngineProblem, r: int, theta: np.ndarray) -> Starts:
+    run, e = problem.runs[r], problem.engine
+    states = _through_observations(problem, r, theta)
+    first = run.bounds[:-1]
+    starts = states[first]
+    for place, _, value in problem.known(r):
+        starts[0, place] = value
+    if e.na:  # activations follow the controls alone, whatever the motion is
+        model = problem.model_of(r, theta)[0]
+        control = e.controls(model, run.driven(run.recording, run.K), run.K)
+        activation = e.steps([e.with_numbers(model)], states[:1], control[None]).states[0][:, e.nq + e.nv :]
+        starts[1:, e.nq + e.nv :] = np.nan_to_num(activation[first[1:] - 1])
+    return Starts(starts)
+
+
+def _through_observations(problem: EngineProblem, r: int, theta: np.ndarray) -> np.ndarray:
+    """(K, state): all nodes, activations zero."""
+    run, e = problem.runs[r], problem.engine
+    model, _, sensors = problem.model_of(r, theta)
+    rigid = stiffened(model)
+    seen = tuple(o for o in run.recording.observations if _places(rigid, o.channel))
+    if not seen:
+        return np.tile(e.resting, (run.K, 1))
+    tree = Structure.build(rigid, TREE)
+    numbers = Numbers.of(tree)
+    mesh = Run.of(tree, replace(run.recording, observations=seen, drives=()), run.h, run.noise)
+    _, motion = first_motion(mesh, rigid, numbers, sensors)
+    nearest = np.clip(np.round((run.times - mesh.times[0]) / mesh.h).astype(int), 0, mesh.K - 1)
+    states = np.stack([state_of(e, run.structure, motion.q[:, k], np.zeros(tree.nv)) for k in nearest])
+    ends = [np.clip(np.arange(run.K) + s, 0, run.K - 1) for s in (1, -1)]
+    for k, (after, before) in enumerate(zip(*ends, strict=True)):
+        states[k, e.nq : e.nq + e.nv] = e.difference(states[after], states[before])[: e.nv] / ((after - before) * run.h)
+    return states
+
+
+def _places(model: Model, path: str) -> bool:
+    """Whether a channel says where the mechanism is or how fast it goes, in calibody's own kinematics."""
+    return channels.is_known(model, path) and observe.is_kinematic(observe.check(model, path))

@@ -1,0 +1,90 @@
+"""`method = "shooting"`: a stepper simulates the motion from the starts of windows, which are unknown beside the parameters (`shots.py`, `engine_fit.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
+from calibody.estimate.transcription import COORDINATES
+from calibody.recording.recording import is_finite
+
+if TYPE_CHECKING:
+    from calibody.estimate.estimator import Report, Unknowns
+    from calibody.estimate.identifiability import Identifiability
+    from calibody.estimate.result import Result
+    from calibody.model import Model
+    from calibody.recording.recording import Recording
+
+STEPPERS = ("variational", "mujoco")
+GRADIENTS = ("forward", "adjoint")
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Shooting(AbstractEstimator):
+    """Single and multiple shooting on a stepper: numbers that are right for that stepper with that step; engines that are black boxes, MuJoCo's among them; many parameters."""
+
+    name: ClassVar[str] = "shooting"
+
+    stepper: str = "variational"
+    """ "variational": the scheme of `cb.simulate`; "mujoco": MuJoCo's own engine with the options, contacts, tendons and muscles of the file.
+    Take the one that will simulate with the numbers."""
+    windows: int | str = AUTO
+    """In how many windows every recording is cut, each with a start of its own that is unknown; the windows match at the solution. 1 is single shooting, which fails where small
+    differences of the start grow much over the recording. "auto": one every 10 steps, 1000 at most. More of them converge from worse initial values."""
+    gradient: str = "forward"
+    """ "forward": sensitivities along the motion and Gauss-Newton, to begin with; "adjoint": the gradient alone, backwards along the motion at a cost that does not depend on the number of
+    parameters, and a quasi-Newton method: for some hundred parameters ("variational" only)."""
+    h: float | None = None
+    """Step of the stepper [s]: the one that it will simulate with. Left out: the sampling period, of "mujoco" the time step of the file."""
+    coordinates: str = "auto"
+    """Of "variational": "tree", "free" or "auto", as of transcription."""
+    friction_rate: float | None = None
+    """Of "variational": the rate [rad/s, m/s] below which dry friction is viscous, as of `cb.Variational`. Left out: a fiftieth of the slowest joint's rms rate, which fits converge with."""
+
+    def __post_init__(self) -> None:
+        refuse_unless_one_of(STEPPERS, "stepper", self.stepper)
+        count = isinstance(self.windows, int) and not isinstance(self.windows, bool) and self.windows >= 1
+        refuse_unless(count or self.windows == AUTO, "windows", self.windows, 'a whole number from 1 on, or "auto"')
+        refuse_unless_one_of(GRADIENTS, "gradient", self.gradient)
+        refuse_unless_one_of(COORDINATES, "coordinates", self.coordinates)
+        for option in ("h", "friction_rate"):
+            given = getattr(self, option)
+            refuse_unless(given is None or (is_finite(given) and given > 0), option, given, "a positive number, or leave it out")
+        own = self.stepper == "variational"
+        refuse_unless(
+            own or self.gradient == "forward",
+            "gradient",
+            self.gradient,
+            f'"forward", or use stepper = "variational" (of stepper = "{self.stepper}" only states are known)',
+        )
+        refuse_unless(own or self.coordinates == AUTO, "coordinates", self.coordinates, f'"auto": stepper = "{self.stepper}" has its own')
+        refuse_unless(own or self.friction_rate is None, "friction_rate", self.friction_rate, f'none: stepper = "{self.stepper}" has its own friction')
+
+    # What follows imports when it is called: reading an experiment needs only the options above.
+
+    def estimate(
+        self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns, report: Report | None = None, start: Mapping[str, float] | None = None
+    ) -> Result:
+        return self._solver().shoot(model, recordings, unknowns, self, report, start)
+
+    def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:
+        return self._solver().foresee(model, recordings, unknowns, self)
+
+    def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
+        self._solver().refuse(model, recordings, unknowns, self)
+
+    def _solver(self) -> Any:
+        if self.stepper == "variational":
+            from calibody.estimate import shots
+
+            return shots
+        from calibody.estimate import engine_fit
+
+        return engine_fit
+
+    def count(self, steps: int) -> int:
+        """How many windows a recording of so many steps is cut into."""
+        return int(self.windows) if self.windows != AUTO else max(1, min(steps // 10, 1000))

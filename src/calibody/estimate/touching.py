@@ -1,0 +1,191 @@
+"""Contacts and limits in a fit: whether they act, and the impacts that a fit begins with.
+
+They act where the method says so (`contacts = "law"`, the default, or "free") and the equations can: in joint coordinates, without closed loops, unmodelled forces and noisy drives. Impacts are
+looked for along the first motion, which knows nothing of them (`kinks.py`); then that is made again, one smooth flight after the other, and the law of impacts decides what each does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calibody.errors import CalibodyError
+from calibody.estimate import kinks, strikes as law
+from calibody.estimate.flights import Struck
+from calibody.estimate.layout import IMPACTS, States
+from calibody.estimate.observed import Sensors
+from calibody.estimate.problem import Problem
+from calibody.estimate.run import Run
+from calibody.estimate.settle import decided, met, missed, pushing, shown
+from calibody.estimate.start import first_motion
+from calibody.estimate.strikes import LAWLESS, Strike
+from calibody.estimate.unknowns import Entry
+from calibody.estimate.unmodelled import ProcessNoise
+from calibody.mechanics.contact import Spots
+from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.model import Model, paths
+from calibody.model.contact import POISSON
+from calibody.recording.recording import Recording
+from calibody.solve.gauss_newton import Solution
+from calibody.steppers.events import SLIP
+
+LAW, NONE = "law", "none"
+MODES = (LAW, LAWLESS, NONE)
+ROUNDS = 8
+"""Impacts that are put in one after the other where a motion goes through something."""
+LAWS = ("friction", "sliding_friction", "restitution")
+"""Numbers of the law of impacts."""
+
+
+@dataclass(frozen=True)
+class Touching:
+    """What a fit knows of contacts."""
+
+    mode: str = NONE
+    reason: str = ""
+    """Why contacts that the model has do not act; empty: they do, or there are none."""
+    loose: frozenset[str] = frozenset()
+    """Contacts and limits (`contact.X`, `limit.X`) whose place is unknown."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """(unknown, contact or limit) of numbers that only an impact tells."""
+
+    @classmethod
+    def of(
+        cls, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], mode: str, process_noise: ProcessNoise, robust: bool
+    ) -> Touching:
+        model = structure.model
+        if not (model.contacts or model.limits):
+            return cls(reason="the model has no contacts and no limits")
+        reason = _reason(structure, recordings, mode, process_noise, robust)
+        if reason:
+            return cls(reason=reason)
+        places = [paths.resolve(model, p.path) for e in unknowns for p in e.places if p.sensor is None]
+        asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit")]
+        if mode == LAWLESS and (given := next((a for a, _ in asked if a.rpartition(".")[2] in LAWS), None)):
+            raise CalibodyError(f'"{given}" cannot be estimated with contacts = "free", where impulses follow no law; leave it out, or take contacts = "law".')
+        return cls(mode, "", frozenset(_loose(model, places)), tuple(asked))
+
+    @property
+    def act(self) -> bool:
+        return self.mode != NONE
+
+    @property
+    def inert(self) -> str | None:
+        """Why numbers of contacts cannot be estimated; None where they can."""
+        return None if self.act else f"{self.reason or 'contacts do not act'}; leave it out."
+
+    @property
+    def rounds(self) -> int:
+        """How often a fit may be completed."""
+        return ROUNDS if self.act else 0
+
+    # -- how a fit begins --------------------------------------------------------------------------------------------------------
+
+    def begun(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]]:
+        """The problem with the impacts that the first motion of its runs shows, and a motion that has them; a sentence where one is asked about that there is not."""
+        both = []
+        for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            model, numbers, sensors = problem.model_of(r, theta)
+            hits = kinks.found(run, model, numbers, states, self.loose)
+            both.append(self.struck(run, hits, model, numbers, sensors) if hits else (run, states))
+        self.check([run for run, _ in both])
+        return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
+
+    def struck(self, run: Run, hits: Sequence[kinks.Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
+        """A run without impacts as one with these, and its first motion."""
+        count, hits = run.K, sorted(hits, key=lambda hit: hit.time)
+        nodes = [int(np.clip(np.floor((hit.time - run.times[0]) / run.h), 0, count - 2)) for hit in hits]
+        spots = Spots.of(run.structure, model)
+        between = len(spots.links[0])
+        mode = LAWLESS if self.mode == LAWLESS else SLIP
+        strikes = [Strike(k, hit.spot, mode, 0 if hit.spot >= between else 1) for k, hit in zip(nodes, hits, strict=True)]
+        struck = Struck.between(run, strikes, [hit.time for hit in hits])
+        struck, states = first_motion(struck, model, numbers, sensors)
+        assert isinstance(struck, Struck)
+        return self.decided(struck, model, numbers, states)
+
+    def decided(self, run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States]:
+        """With what the law of impacts makes of the velocities before; where its friction is unknown, with what those after show."""
+        found, spots = met(run, model, numbers, states), run.spots(model)
+        W, approach, parting, strikes, impacts = law.mobility(found), found.approach, found.parting, [], states.parts[IMPACTS].copy()
+        unknown = {owner for path, owner in self.asked if path.endswith(".friction")}
+        for i, (strike, owner) in enumerate(zip(run.strikes, run.owners, strict=True)):
+            if owner in unknown or strike.mode == LAWLESS:
+                new, impulse = shown(strike, W[i], approach[i], parting[i])
+            else:
+                new, impulse = decided(strike, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
+            strikes.append(new if strike.mode != LAWLESS else replace(new, mode=LAWLESS, towards=0.0))
+            impacts[i, 1:] = impulse
+        return replace(run, strikes=tuple(strikes)), states.changed(**{IMPACTS: impacts})
+
+    def completed(self, solution: Solution) -> tuple[Any, list[States]] | None:
+        """The problem without impacts that pull, and with one more where the motion of a run goes through something; None where there are none such."""
+        problem, x = solution.problem, list(solution.x)
+        runs, more = list(problem.runs), False
+        for r, run in enumerate(runs):
+            pushed = pushing(run, x[r]) if isinstance(run, Struck) else None
+            if pushed is not None:
+                (runs[r], x[r]), more = pushed, True
+                continue
+            model, numbers, sensors = problem.model_of(r, solution.theta)
+            hit = missed(run, model, numbers, x[r])
+            if hit is None:
+                continue
+            known = [kinks.Hit(t, s.spot) for t, s in zip(x[r].parts[IMPACTS][:, 0], run.strikes, strict=True)] if isinstance(run, Struck) else []
+            mesh = run.changed((), ()) if isinstance(run, Struck) else run
+            runs[r], x[r] = self.struck(mesh, [*known, kinks.Hit(hit.time, hit.spot)], model, numbers, sensors)
+            more = True
+        return (replace(problem, runs=tuple(runs)), x) if more else None
+
+    def check(self, runs: Sequence[Run]) -> None:
+        """A sentence for an unknown of a contact that nothing touches."""
+        touched = {name for run in runs if isinstance(run, Struck) for name in run.owners}
+        for name, owner in self.asked:
+            if owner not in touched:
+                raise CalibodyError(
+                    f'"{name}" is estimated, but nothing touches {owner} in the recordings; leave it out, or give a recording in which something does.'
+                )
+
+
+def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, process_noise: ProcessNoise, robust: bool) -> str:
+    """Why contacts do not act."""
+    model = structure.model
+    if mode == NONE:
+        return 'contacts = "none" leaves them out'
+    if structure.coordinates != TREE:
+        return 'contacts act in fits with coordinates = "tree" only'
+    if structure.nc:
+        return "contacts of mechanisms with closed loops do not act in fits yet"
+    if process_noise != "none":
+        return 'contacts act in fits with process_noise = "none" only'
+    if robust:
+        return "contacts act in fits without robust = true only"
+    if any(d.sd is not None for r in recordings for d in r.drives):
+        return "contacts act in fits whose drives have no sd only"
+    soft = next((f"{e.KIND}.{e.name}" for e in (*model.contacts, *model.limits) if e.law == POISSON), None)
+    return f'{soft} has law = "{POISSON}", which fits do not know' if soft else ""
+
+
+def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
+    """Contacts and limits whose place depends on unknowns."""
+    out, shapes = set(), {p.name for p in places if p.kind in ("geometry", "site")}
+    ground = any(p.kind == "world" and p.field.startswith("ground") for p in places)
+    for p in places:
+        if p.kind in ("contact", "limit") and p.field in ("position", "radius"):
+            out.add(f"{p.kind}.{p.name}")
+    for c in model.contacts:
+        if ground or shapes & {c.a, c.b}:
+            out.add(f"contact.{c.name}")
+    return out
+
+
+def refined(run: Run, old: Run) -> Run:
+    """A run on another mesh with the impacts that it has on the old one."""
+    run = replace(run, weights=old.weights) if not isinstance(old, Struck) else run
+    if not isinstance(old, Struck):
+        return run
+    strikes = [replace(s, node=int(np.clip(np.floor((t - run.times[0]) / run.h), 0, run.K - 2)), changes=0) for s, t in zip(old.strikes, old.taus, strict=True)]
+    return Struck.between(run, strikes, old.taus)
