@@ -317,6 +317,7 @@ def calibrated(sampler: str) -> np.ndarray:
     result = cb.fit(benchmark.pendulum(), benchmark.recording(1), unknowns, h=1.0 / CLOCK)
     how: dict[str, Any] = {"samples": 150} if sampler == "auto" else {"samples": 50, "iterations": min(ITERATIONS, 300)}
     post = cb.posterior(result, starts=0, sampler=sampler, executor=Here(), **how)  # type: ignore[arg-type]
+    print(f"{sampler}: {post.status}", flush=True)
     length, x1, y1, i1, y2, i2, b1, b2 = post.draws[np.linspace(0, len(post.draws) - 1, PARTICLES).astype(int)].T
     same = np.ones(PARTICLES)
     return np.stack([0.5 * same, i1, x1, y1, b1, length, 0.1 * same, i2, 0.05 * same, y2, b2], axis=1)
@@ -353,7 +354,7 @@ def mmd(P: np.ndarray, Q: np.ndarray) -> float:
 def measures(setting: Setting, numbers: np.ndarray, step: Callable) -> dict[str, float]:
     starts = jnp.array([np.concatenate([q[0], v[0]]) for q, v in setting.held])
     states = np.array(jax.jit(jax.vmap(lambda p: jax.vmap(lambda s: rolled(p, s, FRAMES, step))(starts)))(jnp.array(numbers)))
-    states = np.where(np.isfinite(states), states, 1e6)
+    states = np.clip(np.where(np.isfinite(states), states, 1e6), -1e6, 1e6)
     real = np.array([np.hstack([q, np.gradient(q, 1.0 / CLOCK, axis=0)])[1:] for q, _ in setting.held])
     made, held = (states / setting.spread).reshape(-1, FRAMES * 4), (real / setting.spread).reshape(len(real), -1)
     fitted = np.array(jax.jit(jax.vmap(lambda p: rolled(p, setting.start, FRAMES, step)))(jnp.array(numbers)))

@@ -192,6 +192,37 @@ def test_a_design_begins_at_a_fit_and_adds_to_it(played: cb.Design) -> None:
         cb.design(two_links(), {"body.lower.mass": None}, ANGLES, 0.003, 4.0, limits, present=present)
 
 
+@pytest.mark.parametrize("kind", ["box", "cylinder", "ellipsoid"])
+@pytest.mark.parametrize("size", [(0.3, 0.1, 0.2), (0.1, 0.4, 0.2), (0.05, 0.1, 0.3)])
+def test_a_shape_lies_in_the_capsule_that_holds_it(kind: str, size: tuple[float, float, float]) -> None:
+    """Points of the shape's surface, turned and moved as it is, are within the capsule's radius of its middle line."""
+    placed = {"position": (0.1, -0.2, 0.3), "orientation": (0.8, 0.2, -0.4, 0.4)}
+    a, b = (cb.Geometry(name, name, kind, size, **placed) for name in ("one", "two"))  # type: ignore[arg-type]
+    bodies = [cb.Body("one", mass=1.0), cb.Body("rod", "one", mass=1.0), cb.Body("two", "rod", mass=1.0)]
+    model = cb.Model("m", bodies, [cb.Joint(f"j{n}", n, axis=(0, 0, 1)) for n in ("one", "rod", "two")], geometries=[a, b])
+    made = with_pairs(model)
+    assert [c.name for c in made.contacts] == ["one and two"]
+    capsule = made.geometries[0]
+    x = np.random.default_rng(0).uniform(-1.0, 1.0, (4000, 3))
+    if kind == "box":
+        x = np.sign(x) * np.array(size)
+    elif kind == "ellipsoid":
+        x = x / np.linalg.norm(x, axis=1, keepdims=True) * np.array(size)
+    else:
+        turn = np.pi * x[:, 0]
+        x = np.stack([size[0] * np.cos(turn), size[0] * np.sin(turn), size[1] * np.sign(x[:, 1])], axis=1)
+    shape_axes, axes = (_axes(q) for q in (placed["orientation"], capsule.orientation))
+    away = (x @ shape_axes.T) @ axes  # about the common middle, along the capsule's axes
+    beyond = np.maximum(np.abs(away[:, 2]) - capsule.size[1], 0.0)
+    assert capsule.kind == "capsule" and np.all(np.sqrt(away[:, 0] ** 2 + away[:, 1] ** 2 + beyond**2) <= capsule.size[0] + 1e-9)
+
+
+def _axes(quaternion: tuple[float, ...]) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_quat(np.array(quaternion)[[1, 2, 3, 0]]).as_matrix()
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

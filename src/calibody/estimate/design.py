@@ -124,7 +124,10 @@ def design(
     search = _search(planned, how, names, following)
     rng = np.random.default_rng(how.seed)
     first = [search.largest(search.shape.random(rng)) for _ in range(how.starts)]
-    search = replace(search, directions=planned.resolved([search.information(z) for z in first]))
+    known = [i for i in map(search.information, first) if i is not None]
+    if not known:
+        raise CalibodyError("No excitation that was tried has a motion that can be computed; give smaller limits, a lower highest frequency, or another start.")
+    search = replace(search, directions=planned.resolved(known))
     first.sort(key=lambda z: search.at(z)[0])
     z = min((search.improved(z, how.rounds, report) for z in first[: how.improved]), key=lambda z: search.at(z)[0])
     z = scaled(search.shape, z, search.within(z, [planned.estimated, *(planned.possible(DRAWN, how.seed) if not following else [])]))

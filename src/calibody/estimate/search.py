@@ -104,10 +104,18 @@ class Search:
         model = self.planned.estimated if model is None else model
         return touching(self.touched, excitation.motion(model, self.duration, self.h / finer))
 
-    def information(self, z: np.ndarray) -> np.ndarray:
+    def information(self, z: np.ndarray) -> np.ndarray | None:
+        """Of what the recording would say; None where the motion cannot be computed."""
+        found = self._seen(z)
+        return None if found is None else found[1]
+
+    def _seen(self, z: np.ndarray) -> tuple[Motion, np.ndarray] | None:
         excitation = self.shape.excitation(z)
-        motion = excitation.motion(self.planned.estimated, self.duration, self.h)
-        return self.planned.information(motion, excitation, self.h / self.planned.period)
+        try:
+            motion = excitation.motion(self.planned.estimated, self.duration, self.h)
+            return motion, self.planned.information(motion, excitation, self.h / self.planned.period)
+        except (SimulationError, NumericalError, np.linalg.LinAlgError):
+            return None
 
     def at(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """f and g."""
@@ -117,14 +125,11 @@ class Search:
         return self.kept[key]
 
     def _at(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        excitation = self.shape.excitation(z)
-        try:
-            motion = excitation.motion(self.planned.estimated, self.duration, self.h)
-            information = self.planned.information(motion, excitation, self.h / self.planned.period)
-        except (SimulationError, NumericalError, np.linalg.LinAlgError):
+        found = self._seen(z)
+        if found is None:
             return np.inf, np.zeros(len(self.limits))
-        seen = touching(self.touched, motion)
-        return self.value(information), np.array([limit.smooth(seen) for limit in self.limits])
+        seen = touching(self.touched, found[0])
+        return self.value(found[1]), np.array([limit.smooth(seen) for limit in self.limits])
 
     def value(self, information: np.ndarray) -> float:
         mu = spectrum(self.planned.scaled(information), self.directions)
@@ -134,9 +139,9 @@ class Search:
         return float(np.log(((least / mu) ** 4).sum()) / 8.0 - 0.5 * np.log(least))
 
     def slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(coefficients,) of f, and (limits, coefficients) of g."""
+        """(coefficients,) of f, and (limits, coefficients) of g; zero along coefficients whose neighbour cannot be computed."""
         f, g = self.at(z)
-        found = [self.at(z + STEP * e) for e in np.eye(len(z))]
+        found = [(a, b) if np.isfinite(a) else (f, g) for a, b in (self.at(z + STEP * e) for e in np.eye(len(z)))]
         return np.array([(a - f) / STEP for a, _ in found]), np.stack([(b - g) / STEP for _, b in found], axis=1)
 
     def largest(self, z: np.ndarray) -> np.ndarray:
