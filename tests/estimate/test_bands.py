@@ -7,10 +7,10 @@ import posterior_problems as problems
 import pytest
 
 import calibody as cb
-from calibody.experiment.posterior import Here
 from calibody.estimate.bands import mixed
 from calibody.estimate.drawn import Posterior
 from calibody.estimate.result import Result
+from calibody.experiment.posterior import Here
 
 
 @pytest.fixture(scope="module")
