@@ -71,6 +71,8 @@ def test_stop(tmp_path: Path) -> None:
     holds("stop", saved, truth)
     document = saved.document
     assert len(document["events"]) == 14 and all(e["contact"] == "limit.hinge.upper" and e["time_sd"] < 1e-4 for e in document["events"])
+    page = (tmp_path / "stop-fit" / "report.html").read_text(encoding="utf-8")
+    assert 'id="impacts"' in page and "14 impacts explain the data" in page
     assert any("keeps its own limit.hinge.upper.position, limit.hinge.upper.restitution" in note for note in document["notes"])
     assert cb.load(tmp_path / "stop-fit" / "stop.xml", contacts=True)["limit.hinge.upper.position"] == 0.4
 

@@ -69,6 +69,12 @@ def test_a_chirp(shared: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_swing_up_whole(shared: Path) -> None:
+    """From hanging down to upright, with all eleven unknowns and the first values of the chirps."""
+    check_furuta(chirps(shared, "r00"))
+
+
+@pytest.mark.slow
 def test_chirps_jointly_predict_swing_ups(shared: Path) -> None:
     """Free prediction of the pendulum in swing-ups that the fit never saw, against a simulation with datasheet values and no friction."""
     result = chirps(shared, *CHIRPS)

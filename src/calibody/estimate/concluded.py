@@ -24,6 +24,7 @@ from calibody.estimate.rests import sentences
 from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
 from calibody.estimate.suspects import Tests, rests_on, suspects
 from calibody.estimate.touching import Touching
+from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure
 from calibody.recording.recording import Recording
@@ -43,8 +44,7 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     found = replace(found, analysis=replace(found.analysis, determined=determined))
     known = noise.known(problem.runs[0].noise)
     again = partial(_again, worker.structure, known, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
-    tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
-    comparison = compared(problem, solution, found, tried) if levels[-1].likely is not None and worker.hypers and solution.converged else None
+    comparison = _beside(worker, levels[-1], found)
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
     worker.notes += [
@@ -77,6 +77,14 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
         limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
         hypers=worker.hypers,
     )
+
+
+def _beside(worker: Meshes, level: Level, found: Uncertainty) -> Comparison | None:
+    """Beside a fit whose unmodelled forces were found: what one without them says."""
+    if level.likely is None or not worker.hypers or not level.solution.converged:
+        return None
+    tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
+    return compared(level.problem, level.solution, found, tried)
 
 
 def _by_halving(worker: Meshes, level: Level) -> np.ndarray | None:

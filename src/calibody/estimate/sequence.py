@@ -19,10 +19,11 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.kinks import Hit, representatives
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.problem import Problem
+from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.run import Run
 from calibody.estimate.settle import gaps
 from calibody.estimate.touching import Touching
-from calibody.estimate.untouched import DOUBT, UNLIKELY
+from calibody.estimate.untouched import UNLIKELY
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 from calibody.solve.gauss_newton import Settings, Solution
@@ -59,7 +60,7 @@ def told_of(other: Other) -> str:
     """It, as a sentence."""
     values = ", ".join(f"{name} = {value:.4g}" for name, value in other.values.items())
     times = ", ".join(f"{t:.4g}" for t in other.times)
-    return f"{DOUBT}: impacts of {other.run} at {times} s explain the data as well, and with them {values}."
+    return f"{IMPACTS_DOUBTED}: impacts of {other.run} at {times} s explain the data as well, and with them {values}."
 
 
 def costs(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[tuple[float, int]]:

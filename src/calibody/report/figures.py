@@ -29,6 +29,8 @@ RUNS = 50
 SCENE_NUMBERS = 450_000
 """Coordinates of all frames of the replay."""
 LAGS = 60
+LISTED = 60
+"""Impacts of a table."""
 BINS, QUANTILES, WIDEST = 61, 200, 12.0
 """Of a histogram; of a comparison of quantiles; and the standard deviations beyond which residuals are drawn at the edge."""
 FREQUENCIES = 400
@@ -52,6 +54,7 @@ def figures(found: Saved) -> dict[str, Any]:
         "convergence": _convergence(found),
         "validation": _validation(found, starts),
         "torques": _torques(found, starts),
+        **_impacts(found, starts),
         "until": {run: p["until"] - starts[run] for run, p in found.document["predictions"].items() if p.get("until") is not None and run in starts},
         "forces": _forces(found, starts),
         "posterior": None,
@@ -168,6 +171,19 @@ def _torques(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             time = packed(rows["time"].to_numpy() - starts[str(run)])
             out.append({"run": run, "joint": joint, "time": time, **columns, "relative": said["relative_error"], "unit": said["unit"]})
     return out
+
+
+def _impacts(found: Saved, starts: Mapping[str, float]) -> dict[str, Any]:
+    """Impacts with the times that figures have; restitution and friction of every contact; whether friction shows in one; and how many a table lists."""
+    events = [e | {"time": e["time"] - starts[e["run"]]} for e in found.document.get("events") or [] if e["run"] in starts]
+    laws = {}
+    for name in dict.fromkeys(e["contact"] for e in events):
+        lawful = any(e["contact"] == name and e["mode"] != "free" for e in events)
+        own = {word: found.parameters.get(f"{name}.{word}") for word in ("restitution", "friction")}
+        laws[name] = {word: e.value for word, e in own.items() if e is not None and lawful}
+    kept = ("run", "contact", "time", "mode", "normal_impulse", "tangential_impulse", "approach_speed", "separation_speed")
+    drawn = [{key: e[key] for key in kept} for e in events]
+    return {"events": drawn, "laws": laws, "rubbed": any(e["contact"].startswith("contact.") for e in events), "listed": LISTED}
 
 
 def _end(c: Unseen, starts: Mapping[str, float]) -> float | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import COARSE, FORCES_DECIDE, NOT_QUITE_WHITE
+from calibody.estimate.result import COARSE, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def verdict(found: Saved) -> Verdict:
         *_lacking(found),
         *_slow(found),
         *_decided(found),
+        *_impacts(found),
         *_residuals(found),
         *_mistakes(found),
         *_runs(found),
@@ -209,6 +210,16 @@ def _decided(found: Saved) -> Iterator[Item]:
             GOOD,
             f"Not by more than their error bars: without them {name} moves most, by {plain(abs(apart), 2)} standard deviations of the difference.",
         )
+
+
+def _impacts(found: Saved) -> Iterator[Item]:
+    """Whether the sequence of impacts explains the data."""
+    count, question = len(found.document.get("events") or []), "Are the impacts the right ones?"
+    doubts = tuple(n for n in found.notes if n.startswith(IMPACTS_DOUBTED))
+    if doubts:
+        yield Item(question, BAD, "No, or others explain the data as well: do not use what depends on them.", doubts)
+    elif count:
+        yield Item(question, GOOD, f"{counted(count, 'impact')} {'explains' if count == 1 else 'explain'} the data, as far as chi2 can say.")
 
 
 def _explanations(found: Saved) -> Iterator[Item]:

@@ -139,6 +139,8 @@ const report = (() => {
       axes[k ? `yaxis${k + 2}` : "yaxis"] = { ...titled(small ? "" : c.channel, c.unit), domain: [top - share + gap, top - (small ? 0.03 : 0)] };
       if (small) notes.push({ xref: "paper", x: 1, xanchor: "right", yref: "paper", y: top - 0.03, yanchor: "bottom", text: c.channel, showarrow: false, font: { size: 11.5, color: color("soft") } });
     });
+    for (const e of data.events.filter((e) => e.run === shown[0].run)) // impacts
+      shapes.push({ type: "line", xref: "x", yref: "paper", x0: e.time, x1: e.time, y0: 0, y1: 1, line: { color: color("mind"), width: 1, dash: "dot" }, layer: "below" });
     const sd = n > 1 ? 1 : shown[0].sd;
     shapes.push({ type: "rect", xref: "paper", yref: "y2", x0: 0, x1: 1, y0: -2 * sd, y1: 2 * sd, fillcolor: color("fitted"), opacity: 0.12, line: { width: 0 }, layer: "below" });
     overTime("series-plot", shown[0].run, traces, {
@@ -148,6 +150,7 @@ const report = (() => {
     const thin = shown.find((c) => c.shown < c.samples), until = data.until[shown[0].run];
     byId("series-note").textContent = "The band is ±2 sd of the noise."
       + (until != null ? ` It is drawn up to ${until.toFixed(2)} s: from there it is off by more than the motion itself, as wherever small differences grow, or a controller that kept the machine on its way is not in the model.` : "")
+      + (data.events.some((e) => e.run === shown[0].run) ? " Dotted lines are impacts." : "")
       + (thin ? ` Shown are ${thin.shown} of ${thin.samples} samples; the largest residuals are among them.` : "");
     residuals();
   }
@@ -255,8 +258,25 @@ const report = (() => {
       { xaxis: titled("iteration"), yaxis: { ...titled("(value − final) / size"), range: [-Math.min(1.1 * largest, 6), Math.min(1.1 * largest, 6)] }, showlegend: c.names.length <= 12, legend: { orientation: "h", y: -0.22, yanchor: "top", font: { size: 10.5 } } });
   }
 
+  function impacts() { // rebound against approach, and tangential against normal impulses, contact by contact
+    if (!data.events.length) return;
+    const names = [...new Set(data.events.map((e) => e.contact))], tones = [color("fitted"), color("predicted"), color("good"), color("third"), color("mind"), color("bad")];
+    const marks = (x, y) => names.map((name, k) => {
+      const own = data.events.filter((e) => e.contact === name);
+      return { x: own.map((e) => e[x]), y: own.map((e) => e[y]), name, mode: "markers", marker: { size: 7, color: tones[k % tones.length], symbol: own.map((e) => (e.mode === "stick" ? "circle-open" : "circle")) } };
+    });
+    const lines = (x, slope) => names.filter((name) => data.laws[name] && data.laws[name][slope] != null).map((name) => {
+      const far = Math.max(...data.events.filter((e) => e.contact === name).map((e) => e[x]));
+      return { x: [0, far], y: [0, far * data.laws[name][slope]], mode: "lines", line: { color: color("soft"), width: 1.2, dash: "dot" }, name: `${name}.${slope}`, showlegend: false };
+    });
+    plot("rebound", [...lines("approach_speed", "restitution"), ...marks("approach_speed", "separation_speed")],
+      { xaxis: titled("approach speed"), yaxis: titled("separation speed") });
+    if (byId("cone")) plot("cone", [...lines("normal_impulse", "friction"), ...marks("normal_impulse", "tangential_impulse")],
+      { xaxis: titled("normal impulse", "N s"), yaxis: titled("tangential impulse", "N s") });
+  }
+
   function drawAll() {
-    correlation(); series(); torque(); validation(); forces(); convergence();
+    correlation(); series(); impacts(); torque(); validation(); forces(); convergence();
   }
 
   // -- start --------------------------------------------------------------------------------------------------------
