@@ -44,12 +44,16 @@ if TYPE_CHECKING:
         Limit as Limit,
         Loop as Loop,
         Model as Model,
+        Muscle as Muscle,
         Parameter as Parameter,
+        Path as Path,
+        Pulley as Pulley,
         Sensor as Sensor,
         Site as Site,
         Spring as Spring,
         Transmission as Transmission,
         World as World,
+        Wrap as Wrap,
         along as along,
     )
     from calibody.recording.readers import read as read
@@ -75,12 +79,16 @@ _ELEMENTS = (
     "Limit",
     "Loop",
     "Model",
+    "Muscle",
     "Parameter",
+    "Path",
+    "Pulley",
     "Sensor",
     "Site",
     "Spring",
     "Transmission",
     "World",
+    "Wrap",
     "along",
 )
 _LATER = {

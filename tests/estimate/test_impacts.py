@@ -177,5 +177,22 @@ def test_what_is_refused_or_said() -> None:
         cb.fit(model, recording, {"limit.stop.restitution": 0.5}, contacts="soft")
     flying = cb.fit(model, recording.cut(end=0.14), {"body.arm.inertia.yy": 0.006})
     assert any(n.startswith("Nothing touches in these recordings") for n in flying.notes)
+    t = np.arange(0.0, 1.0, 0.01)
+    resting = cb.Recording(
+        "rest", (cb.Observation("joint.hinge.angle", t, np.full(len(t), 0.2), 1e-3),), (cb.Drive("joint.hinge.force", cb.Signal(t, 1.0 + 0.0 * t)),)
+    )
+    lasting = cb.fit(model, resting, {"body.arm.inertia.yy": 0.006})
+    assert not lasting.converged or any("do not trust the estimates" in n or "cannot be trusted" in n for n in lasting.notes)
     without = cb.fit(model, recording, {"body.arm.inertia.yy": 0.006}, contacts="none")
     assert any("whose force the fit leaves out: do not trust the estimates" in n for n in without.notes)
+
+
+def test_tosses_determine_no_mass() -> None:
+    """Without a known force only the ratio of mass and inertia: it has an error bar, they and the impulses have none."""
+    model = square_model()
+    recording, _ = drop(model, 0)
+    result = cb.fit(model, recording, {"body.block.inertia.yy": 0.25, "body.block.mass": 1.3})
+    assert result.converged and result.unresolved == ("Only the ratio body.block.mass : body.block.inertia.yy is determined.",)
+    (ratio,) = result.determined
+    assert ratio.expression == "body.block.inertia.yy / body.block.mass" and abs(ratio.value - 1 / 6) < 3.5 * ratio.sd
+    assert all(e.normal_impulse_sd is None and e.time_sd is not None for e in result.events)

@@ -150,8 +150,7 @@ class Struck(Run):
                 parts.append([self._padded(W, int(begin), int(end)) for W in alone.sampled(channel, times[here])])
                 order.append(here)
         if not parts:
-            nothing = super().sampled(channel, times)
-            return nothing
+            return super().sampled(channel, times)
         back = np.argsort(np.concatenate(order))
         whole: list[Sparse] = [sp.vstack([p[k] for p in parts], format="csr") for k in (0, 1)]
         return whole[0][back], whole[1][back]

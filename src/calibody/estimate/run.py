@@ -159,10 +159,12 @@ class Nodes:
                 f'The run "{self.recording.name}" observes "{channel.path}" of a joint that a drive moves as prescribed, and something else drives it too; give up one of the two drives.'
             )
         if not acts and channel.path not in driven and not held:
-            joint = channel.name if channel.kind == "joint" else model.first_joint(model.tables["actuator"][channel.name]).name
+            drive = f"joint.{channel.name}.force" if channel.kind == "joint" else f"actuator.{channel.name}"
+            if channel.kind == "actuator" and not model.tables["actuator"][channel.name].path:
+                drive = f"joint.{model.first_joint(model.tables['actuator'][channel.name]).name}.force"
             raise CalibodyError(
                 f'The run "{self.recording.name}" observes "{channel.path}", but nothing drives it; give the measured force as a drive with an sd, '
-                f'"joint.{joint}.force" = {{ column = ..., sd = ... }}.'
+                f'"{drive}" = {{ column = ..., sd = ... }}.'
             )
 
     def known_start(self, exact: bool) -> tuple[Data, ...]:
@@ -631,8 +633,11 @@ class Run(Nodes):
 
     def _pushed(self, numbers: Numbers, frames: Frames, row: int) -> Sparse:
         """(balance rows, K - 1): where one of the applied forces, at both nodes of an interval, enters the balance."""
+        return self._entering(*assembly.driving(plan_of(self.structure), numbers, frames, row))
+
+    def _entering(self, dofs: np.ndarray, left: np.ndarray, right: np.ndarray) -> Sparse:
+        """The same for a force that enters the rows of some dofs, by `left` and `right` (dofs, K - 1) of it at the ends of an interval."""
         s, m = self.structure, np.arange(self.inner)
-        dofs, left, right = assembly.driving(plan_of(s), numbers, frames, row)
         rows = np.broadcast_to(m * s.nv + dofs[:, None], (len(dofs), len(m)))
         values = np.concatenate([right[:, :-1], left[:, 1:]])  # of the interval before an inner node, and of that after it
         columns = np.repeat(np.stack([m, m + 1]), len(dofs), axis=0)
@@ -641,8 +646,8 @@ class Run(Nodes):
     def _pushed_by(self, numbers: Numbers, frames: Frames, actuator: int) -> Sparse:
         """The same for a force on what an actuator acts on."""
         plan = plan_of(self.structure)
-        shares = plan.shares(plan.actuator_coordinate[actuator])
-        return sum(share * self._pushed(numbers, frames, int(plan.coordinate_dof[j])) for j, share in shares)  # type: ignore[return-value]
+        dofs, acts = assembly.rows_of(plan, numbers, frames, int(plan.actuator_coordinate[actuator]))
+        return self._entering(dofs, acts[:, :-1], acts[:, 1:])
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""

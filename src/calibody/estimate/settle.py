@@ -21,9 +21,12 @@ from calibody.mechanics.contact import Spots
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
+from calibody.model.contact import NEWTON
 from calibody.steppers.events import SLIP, STICK
 from calibody.steppers.impact import impact
 
+LAWS = (NEWTON,)
+"""Of contacts and limits that strike; forces of contacts that give way are no impacts."""
 BEYOND = 0.25
 """Steps beyond its interval from which on an impact is handed over."""
 MOST = 4
@@ -177,17 +180,18 @@ class Missed:
 
 
 def gaps(structure: Structure, model: Model, numbers: Numbers, q: np.ndarray) -> np.ndarray:
-    """(spots, nodes) along coordinates q (nq, nodes) of a tree."""
+    """(spots, nodes) along coordinates q (nq, nodes) of a tree; infinite of what does not strike because its law is another."""
     spots = Spots.of(structure, model)
     H = poses(structure, Geometry.of(structure, numbers), q)
-    return spots.gaps(spots.touch(H), q[structure.scalar_positions])
+    strikes = np.array([x.law in LAWS for x in (*model.contacts, *model.limits)], dtype=bool)
+    return np.where(strikes[spots.owner][:, None], spots.gaps(spots.touch(H), q[structure.scalar_positions]), np.inf)
 
 
 def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed | None:
     """Where the motion goes deepest through something, at the time when it enters; None: nowhere."""
     mesh = run.mesh if isinstance(run, Struck) and run.mesh is not None else run
     gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
-    depth = -gap / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
+    depth = np.where(np.isfinite(gap), -gap, -1.0) / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
     spot, node = np.unravel_index(int(np.argmax(depth)), depth.shape)
     if depth[spot, node] <= THROUGH:
         return None

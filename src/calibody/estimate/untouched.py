@@ -7,6 +7,7 @@ force is missing from the equations and the estimates make up for it with whatev
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,33 +36,39 @@ def sentences(problem: Observed, solution: Solution, recordings: list[Recording]
     names = _names(problem.model)
     if not names or not problem.dynamic:
         return []
-    return _acted(problem, solution, found) if problem.contacts else _left_out(problem, solution, recordings, names)
+    return _acted(problem, solution, recordings, found, names) if problem.contacts else _left_out(problem, solution, recordings, names)
 
 
-def _acted(problem: Observed, solution: Solution, found: Uncertainty) -> list[str]:
+def _acted(problem: Observed, solution: Solution, recordings: list[Recording], found: Uncertainty, names: list[str]) -> list[str]:
     """Of contacts that act."""
     count = Counter(name for run in problem.runs if isinstance(run, Struck) for name in run.owners)
     if not count:
-        return ["Nothing touches in these recordings: contacts and limits say nothing."]
+        lasting = [
+            f"The fitted motion of {run} is at {name} at t = {time:.4g} s, and no impact was found: contact that lasts does not act in fits, so do not trust the estimates, and cut the "
+            "recording to where nothing rests."
+            for run, name, time in _reached(problem, solution, recordings, names)
+        ]
+        return lasting or ["Nothing touches in these recordings: contacts and limits say nothing."]
     out = [f"{', '.join(f'{n} impacts on {name}' if n > 1 else f'one impact on {name}' for name, n in sorted(count.items()))}."]
     if not solution.converged:
         return out
     ratio = found.chi2 / found.dof if found.dof > 0 else 1.0
     if found.dof > 0 and ratio > 1.0 + UNLIKELY * np.sqrt(2.0 / found.dof):
         out.append(
-            f"{IMPACTS_DOUBTED}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or wrong, or the "
-            'law of impacts is not the model\'s (try contacts = "free").'
+            f"{IMPACTS_DOUBTED}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or "
+            'wrong, something rests or slides, or the law of impacts is not the model\'s (try contacts = "free").'
         )
-    wide = [
-        (name, sd / abs(x))
-        for name, x, sd in zip(found.reported.names, found.reported.values, found.sd, strict=True)
+    return [*out, *_wide(found), *_sticking(problem, solution)]
+
+
+def _wide(found: Uncertainty) -> list[str]:
+    """Estimates that are known to no more than `COARSE`."""
+    known = zip(found.reported.names, found.reported.values, found.sd, strict=True)
+    return [
+        f"{name} has a standard deviation of {100 * sd / abs(x):.0f} % of itself: from impacts, intervals that wide may cover less than they say."
+        for name, x, sd in known
         if np.isfinite(sd) and x and sd > COARSE * abs(x)
     ]
-    out += [
-        f"{name} has a standard deviation of {100 * relative:.0f} % of itself: from impacts, intervals that wide may cover less than they say."
-        for name, relative in wide
-    ]
-    return [*out, *_sticking(problem, solution)]
 
 
 def _sticking(problem: Observed, solution: Solution) -> list[str]:
@@ -80,19 +87,24 @@ def _sticking(problem: Observed, solution: Solution) -> list[str]:
 def _left_out(problem: Observed, solution: Solution, recordings: list[Recording], names: list[str]) -> list[str]:
     """Of contacts that do not act."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    out = [f"Contacts and limits do not act in this fit ({', '.join(names[:3])}{more})."]
+    return [
+        f"Contacts and limits do not act in this fit ({', '.join(names[:3])}{more}).",
+        *(
+            f"The fitted motion of {run} reaches {name} at t = {time:.4g} s, whose force the fit leaves out: do not trust the estimates, and cut the recording to where nothing touches."
+            for run, name, time in _reached(problem, solution, recordings, names)
+        ),
+    ]
+
+
+def _reached(problem: Observed, solution: Solution, recordings: list[Recording], names: list[str]) -> Iterator[tuple[str, str, float]]:
+    """(run, contact, first time) where a motion comes to touch something."""
     for r, states in enumerate(solution.x):
         motion = problem.motion(r, states, solution.theta)
         for name in names:
             gap = motion[f"{name}.gap"]
             touching = gap <= NEAR * np.ptp(gap)
             if touching.any() and gap.min() < NEAR * max(float(gap.max()), 1e-300):
-                first = motion.time[int(np.argmax(touching))]
-                out.append(
-                    f"The fitted motion of {recordings[r].name} reaches {name} at t = {first:.4g} s, whose force the fit leaves out: do not trust the estimates, and cut "
-                    "the recording to where nothing touches."
-                )
-    return out
+                yield recordings[r].name, name, float(motion.time[int(np.argmax(touching))])
 
 
 def _names(model: Model) -> list[str]:

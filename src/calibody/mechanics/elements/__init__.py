@@ -4,7 +4,23 @@ A file describes its type by one value (`base.py` has the protocol) and is liste
 dynamics, reactions and energies loop over these tables. Rows of constraints stand in the order of the table, all elements of a type together.
 """
 
-from calibody.mechanics.elements import bushing, coupling, curve, distance, drive, inline, inplane, law, perpendicular, point, prescribed, push, rolling, spring
+from calibody.mechanics.elements import (
+    bushing,
+    coupling,
+    curve,
+    distance,
+    drive,
+    inline,
+    inplane,
+    law,
+    muscle,
+    perpendicular,
+    point,
+    prescribed,
+    push,
+    rolling,
+    spring,
+)
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push, VelocityConstraint
 
 CONSTRAINTS: tuple[Constraint | CoordinateConstraint | VelocityConstraint, ...] = (
@@ -23,4 +39,4 @@ CONSTRAINTS: tuple[Constraint | CoordinateConstraint | VelocityConstraint, ...] 
 )
 FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)
 PUSHES: tuple[Push, ...] = tuple(push.TYPES.values())
-COORDINATE_FORCES: tuple[CoordinateForce, ...] = (law.TYPE, drive.TYPE)
+COORDINATE_FORCES: tuple[CoordinateForce, ...] = (law.TYPE, drive.TYPE, muscle.TYPE)
