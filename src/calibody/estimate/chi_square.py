@@ -22,6 +22,15 @@ def exceeded(dof: int, x: float) -> float:
     return min(total, 1.0)
 
 
+def joint_factor(count: int, freedom: float, level: float) -> float:
+    """Standard deviations of an interval for each of so many numbers that hold all of them at once with the probability `level` ([kraus2006], 3.15 to 3.18): `sqrt(l1 F(l1, l2; level))`, l1 the
+    numbers and l2 the degrees of freedom that their covariance was found with (infinite where the noise was stated: then it is that of chi2)."""
+    from scipy.special import chdtri, fdtri
+
+    quantile = chdtri(count, 1.0 - level) / count if freedom == float("inf") else fdtri(count, freedom, level)
+    return sqrt(count * float(quantile))
+
+
 def student(t: float, dof: float) -> float:
     """The probability that Student's variable exceeds t on either side; scipy is asked, for few t are worth it."""
     from scipy.special import stdtr

@@ -227,7 +227,7 @@ class Meshes:
     def widths(self) -> list[str]:
         """The paths of the widths that sharp friction does not have."""
         joints = [f"joint.{j.name}" for j in self.structure.model.joints if j.name in self.friction and j.kind in (HINGE, SLIDE)]
-        return [f"{owner}{WIDTH}" for owner in (*joints, *(name for name in self.friction if name.startswith("transmission.")))]
+        return [f"{owner}{WIDTH}" for owner in (*joints, *(name for name in self.friction if name.startswith(("transmission.", "path."))))]
 
     @staticmethod
     def _kept(coarse: Level) -> np.ndarray:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody import html, upward
-from calibody.errors import CalibodyError, nearest
+from calibody.errors import CalibodyError, nearest, shown
+from calibody.estimate.chi_square import joint_factor
 from calibody.estimate.identifiability import Determined
 from calibody.model import Model
 
@@ -390,7 +391,9 @@ class Result:
     def friction_rate(self) -> dict[str, float]:
         """The rate of each joint with dry friction below which that was taken as viscous, or from which on it acts in full if it is soft by itself (`joint.X.friction_rate`)
         [rad/s, m/s]; empty where it was exact."""
-        own = {j.name: j.friction_rate for j in self.model.joints} | {f"transmission.{t.name}": t.friction_rate for t in self.model.transmissions}
+        own = {j.name: j.friction_rate for j in self.model.joints} | {
+            f"{t.KIND}.{t.name}": t.friction_rate for t in (*self.model.transmissions, *self.model.paths)
+        }
         return {owner: own[owner] or rate for owner, rate in self.problem.friction_rate.items()}
 
     def _run(self, run: str | int) -> int:
@@ -439,6 +442,16 @@ class Result:
     def profile(self, path: str, points: int = 6, width: float = 3.0) -> Profile:
         """The profile likelihood of one parameter at so many values on each side, the last so many standard deviations away, everything else fitted again at each: its interval is a cross-check of the error bar."""
         return upward.carry_out("Result.profile", self, path, points, width)
+
+    def simultaneous(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Intervals that hold all parameters with an error bar at once with the probability `level`: their box is around the joint ellipsoid, so each is wider than the parameter's own. By path: (lower, upper)."""
+        if not isinstance(level, float) or not 0.0 < level < 1.0:
+            raise CalibodyError(f"level = {shown(level)}; give a probability between 0 and 1, such as 0.95.")
+        if not self.converged:
+            raise CalibodyError(f"There are no intervals of a fit that did not converge: {self.status}")
+        known = {name: e for name, e in self.parameters.items() if e.sd is not None}
+        factor = joint_factor(len(known), float("inf") if self.noise_given else float(max(self.dof, 1)), level) if known else 0.0
+        return {name: (e.value - factor * (e.sd or 0.0), e.value + factor * (e.sd or 0.0)) for name, e in known.items()}
 
     def report(self, folder: str | Path) -> Path:
         """Write a run folder with all results, tables and `report.html`; gives the path of the report."""
