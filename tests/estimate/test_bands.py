@@ -10,6 +10,7 @@ import calibody as cb
 from calibody.estimate.bands import mixed
 from calibody.estimate.drawn import Posterior
 from calibody.estimate.result import Result
+from calibody.experiment.posterior import Here
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_bands_of_held_out_recordings_hold_what_they_say(forces: bool) -> None:
         unknowns = {"body.rod.inertia.yy": cb.Unknown(0.06, lower=0.01, upper=0.3), "joint.pivot.damping": cb.Unknown(0.01, lower=-0.2, upper=0.2)}
         result = cb.fit(problems.kater(), runs[0], unknowns, h=0.04 if forces else 0.02, process_noise={"pivot": 0.02} if forces else "none")
         if result.converged:
-            inside.append(cb.posterior(result, samples=100, starts=0).predict(runs[1], window=1.0).coverage)
+            inside.append(cb.posterior(result, samples=100, starts=0, executor=Here()).predict(runs[1], window=1.0).coverage)  # type: ignore[arg-type]
     assert len(inside) > 45 and 0.86 < np.mean(inside) < 0.94
 
 

@@ -295,3 +295,21 @@ def test_the_error_bars_of_the_race_are_foreseen(shared: Path) -> None:
     model, run, truth = problem(shared, "gentle_double")
     unknowns = {path: cb.Unknown(1.5 * x) for path, x in truth.items()}
     assert _within_a_fifth(cb.fit(model, run, unknowns), unknowns) == 8
+
+
+@pytest.mark.parametrize(("basis", "criterion"), [("splines", "worst"), ("fourier", "determinant")])
+def test_other_functions_and_criteria_lower_what_they_are_to_lower(basis: str, criterion: str) -> None:
+    how = {"basis": basis, "criterion": criterion, "rate": 50.0, "starts": 3, "improved": 1, "functions": 4, "rms": {"actuator.motor": 0.8}}
+    given = (
+        pendulum(),
+        dict.fromkeys(["body.arm.mass", "joint.hinge.damping"]),
+        ["joint.hinge.angle"],
+        0.003,
+        3.0,
+        {"actuator.motor": 2.0, "joint.hinge.angle": 1.0},
+    )
+    first, last = (cb.design(*given, rounds=rounds, **how) for rounds in (0, 5))  # type: ignore[arg-type]
+    word = "worst" if criterion == "worst" else "volume"
+    assert getattr(last.forecast, word) < getattr(first.forecast, word)
+    for found in (first, last):
+        assert np.sqrt(np.mean(found.excited["actuator.motor"] ** 2)) <= 0.801 and np.abs(found.motion["joint.hinge.angle"]).max() <= 1.0

@@ -123,7 +123,7 @@ def design(
     planned = planned if present is None else planned.since(present)
     search = _search(planned, how, names, following)
     rng = np.random.default_rng(how.seed)
-    first = [search.largest(search.shape.random(rng)) for _ in range(how.starts)]
+    first = [search.largest(z) for z in (*(search.shape.random(rng) for _ in range(how.starts)), *search.shape.sweeps())]
     known = [i for i in map(search.information, first) if i is not None]
     if not known:
         raise CalibodyError("No excitation that was tried has a motion that can be computed; give smaller limits, a lower highest frequency, or another start.")

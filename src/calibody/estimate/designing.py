@@ -31,7 +31,7 @@ class Designing:
     """What is made small: `worst`, the largest standard deviation of any determined combination, or `determinant`, the volume of all of them."""
     basis: str = "fourier"
     """Of the functions of time: "fourier" (which can be played again and again), or "splines"."""
-    functions: int = 8
+    functions: int = 12
     """Frequencies of a Fourier series, or half the pieces of splines. More of them find better excitations and take longer: the search differentiates by every one."""
     highest: float | None = None
     """The fastest frequency [Hz]; left out: 2 for drives, 1 for joints that follow a way."""
@@ -41,8 +41,8 @@ class Designing:
     """Where a motion that is played begins, as in `simulate`."""
     sensors: Mapping[str, float] = field(default_factory=dict)
     """Channels that are not measured yet, with the sd that they would have: each is tried beside those that are."""
-    starts: int = 40
-    """Random excitations, of which the best are improved."""
+    starts: int = 30
+    """Random excitations, beside a few sweeps, of which the best are improved."""
     improved: int = 4
     """How many of them. What is best is found among several: there are many excitations that no small change makes better."""
     rounds: int = 25

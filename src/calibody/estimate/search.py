@@ -1,7 +1,7 @@
 """The search for an excitation: from coefficients to what it tells and how far it goes beyond its limits, and down from there.
 
 Drives, or the ways of joints, are sums of functions of time (`waves.py`) with coefficients z in units of their limits. For any z the motion is known (`excitation.py`), so is the information that its recording would
-hold (`forecast.py`), and so is how far it goes beyond any limit (`within.py`). Of several random z, made as large as the limits allow, the best few are improved by sequential quadratic programming,
+hold (`forecast.py`), and so is how far it goes beyond any limit (`within.py`). Of several random z and of some sweeps, made as large as the limits allow, the best few are improved by sequential quadratic programming,
 
     minimise  f(z)   subject to  g_i(z) <= 0
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ TAKEN_BACK = 0.99 ** np.arange(120)
 """The same of the best one; the last is 30 %."""
 INSIDE = 1e-3
 """Of a half width: how far inside its limits a motion has to stay on the finest mesh, so that it does between its nodes."""
+SWEPT, INSTANTS = (0.25, 0.5, 0.75, 1.0), 800
+"""Parts of the highest frequency up to which sweeps go, and instants at which they are approximated."""
 RADIUS = 0.1
 """Of the first step of the search, in units of the limits."""
 
@@ -83,6 +86,19 @@ class Shape:
         if self.following:
             z[:, 0] *= 0.3
         return z.ravel()
+
+    def sweeps(self) -> list[np.ndarray]:
+        """Sweeps from the lowest frequency up to parts of the highest, on all channels at once or each a quarter of a period behind the one before, as near as the functions come."""
+        t = np.linspace(0.0, self.waves.duration, INSTANTS)
+        B, lowest = self.waves.at(t), 1.0 / self.waves.duration
+        out = []
+        for part, lag in product(SWEPT, (0.0, 0.5 * np.pi)):
+            phase = 2.0 * np.pi * (lowest * t + (part * self.waves.highest - lowest) / (2.0 * self.waves.duration) * t**2)
+            ways = np.sin(phase[:, None] + lag * np.arange(len(self.channels)))
+            z = np.zeros((len(self.channels), self.each))
+            z[:, self.following :] = 0.5 * np.linalg.lstsq(B, ways, rcond=None)[0].T
+            out.append(z.ravel())
+        return out
 
 
 @dataclass(frozen=True, eq=False)
