@@ -44,12 +44,16 @@ if TYPE_CHECKING:
         Limit as Limit,
         Loop as Loop,
         Model as Model,
+        Muscle as Muscle,
         Parameter as Parameter,
+        Path as Path,
+        Pulley as Pulley,
         Sensor as Sensor,
         Site as Site,
         Spring as Spring,
         Transmission as Transmission,
         World as World,
+        Wrap as Wrap,
     )
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
@@ -74,12 +78,16 @@ _ELEMENTS = (
     "Limit",
     "Loop",
     "Model",
+    "Muscle",
     "Parameter",
+    "Path",
+    "Pulley",
     "Sensor",
     "Site",
     "Spring",
     "Transmission",
     "World",
+    "Wrap",
 )
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),

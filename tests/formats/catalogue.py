@@ -100,7 +100,7 @@ The model files that come with gymnasium, the dm_control suite, pybullet_data an
 {refused} are refused. For those that are read, poses and accelerations agree with MuJoCo's (`tests/formats/test_catalogue.py`, which also
 writes this table: `CALIBODY_UPDATE_DOCS=1 python -m pytest tests/formats/test_catalogue.py`).
 
-Refused is what bears force and cannot be represented (fluid drag, driven tendons, activation dynamics other than a first-order lag), and what is not a valid file.
+Refused is what bears force and cannot be represented (fluid drag, tendons that hold each other, activation dynamics other than a first-order lag), and what is not a valid file.
 "Does not act" means that the file has it and calibody leaves it out; `model.notes` names the elements.
 
 | package | file | model | notes, or why it is refused |

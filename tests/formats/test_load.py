@@ -95,14 +95,21 @@ def test_notes(tmp_path: Path) -> None:
     [
         (arm(after="<actuator><motor joint='j' forcerange='-1 1' damping='1'/></actuator>"), "The force limits of these actuators act on their damping too"),
         (arm(joint="<joint name='j' actuatorfrcrange='-1 1'/>"), "Limits of the actuator force on joints do not act: j."),
-        (arm("<site name='p'/>", after="<tendon><spatial name='t'><site site='p'/><site site='s'/></spatial></tendon>"), "Tendons bear no force here"),
+        (
+            arm("<site name='p'/>", after="<tendon><spatial name='t' limited='true' range='0 1'><site site='p'/><site site='s'/></spatial></tendon>"),
+            "The length limits of springs, transmissions and paths do not act: t.",
+        ),
+        (
+            arm(after="<actuator><muscle name='m' joint='j' lengthrange='0 1'/></actuator>"),
+            "The control of these muscles is their activation here; the file's activation dynamics does not act: m.",
+        ),
         (
             arm(after="<tendon><fixed name='t' limited='true' range='0 1'><joint joint='j' coef='1'/></fixed></tendon>"),
-            "The length limits of springs and transmissions",
+            "The length limits of springs, transmissions and paths",
         ),
         (
             arm(after="<tendon><fixed name='t' stiffness='1' springlength='0 1'><joint joint='j' coef='1'/></fixed></tendon>"),
-            "dead band of a transmission has rounded corners",
+            "dead band of a transmission or path has rounded corners",
         ),
         (arm(option="<option><flag gravity='disable'/></option>"), "switches gravity off"),
         (arm(joint="<joint name='j' stiffness='2'/>", option="<option><flag spring='disable'/></option>"), "switches springs off"),
@@ -211,17 +218,16 @@ REFUSED = {
     ),
     "dc motor": (arm(after="<actuator><dcmotor name='m' joint='j' motorconst='0.1' resistance='2'/></actuator>"), r'actuator "m" has a gain of type dcmotor'),
     "crank": (arm(after="<actuator><motor name='m' cranksite='s' slidersite='s' cranklength='1'/></actuator>"), r'actuator "m" acts on a slidercrank'),
-    "tendon stiffness": (arm(PATH, after=TENDON.format("stiffness='1'")), r'm\.xml:4: tendon "t" has stiffness'),
-    "tendon damping": (arm(PATH, after=TENDON.format("damping='1'")), r'tendon "t" has damping'),
-    "tendon friction": (arm(PATH, after=TENDON.format("frictionloss='1'")), r'tendon "t" has friction'),
-    "tendon armature": (arm(PATH, after=TENDON.format("armature='1'")), r'tendon "t" has armature'),
-    "tendon motor": (arm(PATH, after=TENDON.format("") + "<actuator><motor name='m' tendon='t'/></actuator>"), r'actuator "m" acts on a tendon'),
     "site motor": (arm(after="<actuator><motor name='m' site='s'/></actuator>"), r'actuator "m" acts on a site'),
     "free motor": (
         arm(joint="<freejoint name='j'/>", after="<actuator><motor name='m' joint='j'/></actuator>"),
         r'actuator "m" acts on the ball or free joint "j"',
     ),
-    "muscle": (arm(after="<actuator><muscle name='m' joint='j' lengthrange='0 1'/></actuator>"), r'actuator "m" has a muscle'),
+    "muscle": (
+        arm(after="<actuator><muscle name='m' joint='j' lengthrange='0 1' forcerange='-1 1'/></actuator>"),
+        r'actuator "m" is a muscle with a force limit',
+    ),
+    "tendon polynomial": (arm(PATH, after=TENDON.format("stiffness='1 2'")), r'm\.xml:4: tendon "t" has stiffness, which cannot be represented'),
     "activation": (
         arm(after="<actuator><general name='m' joint='j' dyntype='integrator'/></actuator>"),
         r'actuator "m" has activation dynamics \(integrator\)',

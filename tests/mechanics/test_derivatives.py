@@ -81,6 +81,35 @@ def everything() -> cb.Model:
             cb.Actuator("m3", transmission="wrist", gain=1.5, gear=0.8, bias=0.2, stiffness=0.3, damping=0.1),
             cb.Actuator("m", "h2", gain=2, gear=1.5, bias=0.1, stiffness=0.2, damping=0.1),
             cb.Actuator("m2", "h1", gain=2, gear=1.2, stiffness=0.3, damping=0.2, force_range=(-1.0, 0.5)),
+            cb.Actuator("winch", path="round", gain=0.05, gear=0.8, bias=0.02, stiffness=0.001, damping=0.003),
+            cb.Muscle("biceps", path="line", peak_force=3.0, optimal_length=2.0, slack_length=0.3, vmax=8.0),
+            cb.Muscle("extensor", "h3", peak_force=2.0, optimal_length=1.5, slack_length=-1.0, vmax=9.0, gear=0.7),
+        ],
+        sites=[
+            cb.Site("p1", "a", (0.9, 0.3, 0.2)),
+            cb.Site("p2", "b", (0.2, -0.8, 0.4)),
+            cb.Site("p3", "world", (-5.0, 0.5, 0.3)),
+            cb.Site("p4", "c", (6.0, 0.5, 0.4)),
+            cb.Site("side", "d", (0.3, 0.2, 0.1)),
+            cb.Site("in", "f", (0.05, 0.0, 0.0)),
+        ],
+        geometries=[
+            cb.Geometry("ball", "f", "sphere", (4.2,), (0.1, 0.2, 0.1)),
+            cb.Geometry("drum", "f", "cylinder", (2.3, 1.0), (0.1, -0.2, 0.1), (0.9, 0.2, 0.3, -0.1)),
+            cb.Geometry("ring", "f", "sphere", (0.2,), (0.1, 0.0, 0.1)),
+        ],
+        paths=[
+            cb.Path(
+                "line", ("p1", "p2", cb.Pulley(2.0), "p2", "p4", "p1"), stiffness=2.0, springref=1.0, damping=0.3, friction=0.2, armature=0.4, backlash=0.3
+            ),
+            cb.Path(
+                "round",
+                ("p3", cb.Wrap("ball"), "p4", cb.Wrap("drum", "side"), "p3", cb.Wrap("ring", "in"), "p4"),
+                stiffness=0.02,
+                springref=25.0,
+                damping=0.01,
+                armature=0.003,
+            ),
         ],
         world=cb.World(tilt=(0.1, 0.05, 0.02)),
     )
@@ -99,7 +128,9 @@ class Case:
         q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
         q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
         applied = sum(VELOCITIES[u.kind] for u in s.tree_units)
-        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(3, NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3)
+        point = Point(
+            q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(len(self.model.actuators), NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3
+        )
         self.point = replace(point, turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
         self.result = evaluate(s, self.numbers, self.point)
 
@@ -166,7 +197,7 @@ def test_residual_by_control(case: Case) -> None:
     from calibody.steppers.sensitivity import control_columns
 
     for interval in (0, 1):
-        exact = control_columns(case.structure, assembly.frames(case.structure, case.numbers, case.point), case.result, 1, interval)
+        exact = control_columns(case.structure, case.numbers, assembly.frames(case.structure, case.numbers, case.point), case.result, 1, interval)
         for a in range(3):
             found = []
             for sign in (1, -1):

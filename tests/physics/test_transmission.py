@@ -205,8 +205,8 @@ BAD = [
     (lambda: cb.Transmission("t", ("a", "b"), (1.0,)), "give 2"),
     (lambda: cb.Transmission("t", ("a", "b"), (1.0, 0.0)), "leave out joints"),
     (lambda: cb.Transmission("t", ("a",), (1.0,), backlash=-0.1), "not be negative"),
-    (lambda: cb.Actuator("m"), "either a joint or a transmission"),
-    (lambda: cb.Actuator("m", "arm", transmission="gear"), "either a joint or a transmission"),
+    (lambda: cb.Actuator("m"), "either a joint, a transmission or a path"),
+    (lambda: cb.Actuator("m", "arm", transmission="gear"), "either a joint, a transmission or a path"),
     (lambda: cb.Model("m", transmissions=[cb.Transmission("t", ("elbow",), (1.0,))]), '"elbow", which the model does not have'),
     (lambda: cb.simulate(flexible(), 0.1, 0.01, stepper="spook"), "transmission.gear"),
 ]

@@ -32,8 +32,9 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels, host, imu, transmitted
-from calibody.mechanics.assembly import Frames, interval_rates, relative_rotation
-from calibody.mechanics.elements import drive, wrenches
+from calibody.mechanics.assembly import Frames, driven_by, exerted, interval_rates, relative_rotation, rows_of
+from calibody.mechanics.elements import wrenches
+from calibody.mechanics.elements.base import Setting
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES
@@ -49,6 +50,7 @@ from calibody.steppers.start import stiffened
 OBSERVABLE = {
     "joint": ("angle", "position", "rate", "force", "reaction.force", "reaction.torque"),
     "transmission": ("angle", "position", "rate"),
+    "path": ("length", "rate"),
     "actuator": ("force",),
     "loop": ("force",),
     "site": ("position", "angle", "angular_rate", "acceleration", "force", "torque"),
@@ -246,10 +248,10 @@ def measured_rotation(recording: Recording, channel: channels.Channel) -> np.nda
 # -- at the nodes ----------------------------------------------------------------------------------------------------------------------
 
 
-def at_nodes(structure: Structure, model: Model, f: Frames, channel: channels.Channel) -> NodeValues:
+def at_nodes(structure: Structure, model: Model, numbers: Numbers, f: Frames, channel: channels.Channel) -> NodeValues:
     """A scalar channel at every node. For a rate the value is that of the coordinate: `rate_matrix` turns it into rates."""
-    if channel.kind in ("joint", "transmission"):
-        return _coordinate(structure, f, coordinate_index(structure, channel))
+    if channel.kind in ("joint", "transmission", "path"):
+        return _coordinate(structure, numbers, f, coordinate_index(structure, channel))
     if channel.kind == "body" and channel.quantity == "angle":
         return _planar(structure, f, channel)
     body, local = place_of(model, channel)
@@ -283,18 +285,20 @@ def ball_index(structure: Structure, channel: channels.Channel) -> int:
 
 
 def coordinate_index(structure: Structure, channel: channels.Channel) -> int:
-    """Which scalar coordinate a channel of a joint is; of a transmission, counted on after these, which of them."""
-    if channel.kind == "transmission":
+    """Which scalar coordinate a channel of a joint is; of a transmission or a path, counted on after these, which of them."""
+    if channel.kind in ("transmission", "path"):
         return structure.law_owners.index((channel.kind, channel.name))
     if channel.component is None:
         return structure.coordinate_index[channel.name]
     return next(i for i, c in enumerate(structure.scalar_coordinates) if c.joint == channel.name and c.component == channel.component)
 
 
-def _coordinate(structure: Structure, f: Frames, c: int) -> NodeValues:
+def _coordinate(structure: Structure, numbers: Numbers, f: Frames, c: int) -> NodeValues:
     plan = plan_of(structure)
+    if c >= plan.first_path:
+        return NodeValues(f.s[c], *rows_of(plan, numbers, f, c))
     if c >= len(plan.coordinate_dof):
-        parts = [(_coordinate(structure, f, j), weight) for j, weight in plan.shares(c)]
+        parts = [(_coordinate(structure, numbers, f, j), weight) for j, weight in plan.shares(c)]
         dofs, place = np.unique(np.concatenate([x.dofs for x, _ in parts]), return_inverse=True)
         gradient = np.zeros((len(dofs), f.s.shape[1]))
         np.add.at(gradient, place, np.concatenate([weight * x.gradient for x, weight in parts]))
@@ -369,7 +373,7 @@ def at_samples(
         return _turned(*orientation(structure, model, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):
         return _turning(*orientation(structure, model, numbers, f, d.channel), d.channel, W, dW)
-    nodes = at_nodes(structure, model, f, d.channel)
+    nodes = at_nodes(structure, model, numbers, f, d.channel)
     return Sampled(W @ nodes.value, dW @ nodes.value, lambda width: nodes.matrix(width, W), W.dot)
 
 
@@ -492,7 +496,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
     velocity = -1 if alone else int(plan.coordinate_dof[joint])
     force, by_control, by_nodes = np.zeros(sm.shape[1]) if alone else applied[velocity].copy(), {}, {}
     for a, share in acting.items():
-        t, t_s, t_rho, t_u = (share * x for x in drive.exerted(sm[on[a]], rho[on[a]], control[a], tuple(numbers.drive[:, a])))
+        t, t_s, t_rho, t_u = (share * x for x in exerted(plan, numbers, a, sm, rho, control[a]))
         force = force + t
         by_control[a] = W @ sp.diags(t_u)
         ends = sp.diags([0.5 * t_s - t_rho / h, 0.5 * t_s + t_rho / h], [0, 1], shape=(len(t), len(t) + 1))  # type: ignore[arg-type]
@@ -500,17 +504,21 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
 
     def matrix(width: int) -> Sparse:
         nothing = sp.csr_matrix((W.shape[0], f.s.shape[1] * width))
-        return sum((_coordinate(structure, f, c).matrix(width, by) for c, by in by_nodes.items()), nothing)
+        return sum((_coordinate(structure, numbers, f, c).matrix(width, by) for c, by in by_nodes.items()), nothing)
 
     def along(change: np.ndarray) -> np.ndarray:
         return sum((by @ change[c] for c, by in by_nodes.items()), np.zeros(W.shape[0]))
 
     def by_number(place: Place) -> np.ndarray | None:
-        if place.kind != "actuator" or place.field not in drive.ACTUATOR or names.index(place.name) not in acting:
+        if place.kind != "actuator" or names.index(place.name) not in acting:
             return None
         a = names.index(place.name)
-        by = drive.exerted_by_numbers(sm[on[a]], rho[on[a]], control[a], tuple(numbers.drive[:, a]))[drive.ACTUATOR.index(place.field)]
-        return W @ (acting[a] * by + np.zeros(sm.shape[1]))
+        found = [(group, e) for group, e in driven_by(plan, a) if place.field in group.type.fields]
+        if not found:
+            return None
+        at = Setting(1.0, control=control[a])
+        parts = (g.type.by_numbers(sm[on[a]], rho[on[a]], tuple(numbers.elements[g.name][:, e]), at)[g.type.fields.index(place.field)] for g, e in found)
+        return W @ (acting[a] * sum(parts) + np.zeros(sm.shape[1]))
 
     return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, None if alone else (velocity, W), by_number)
 

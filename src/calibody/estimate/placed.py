@@ -77,7 +77,28 @@ class Moved:
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        """(scalar coordinates and transmissions, K): the change of joint coordinates in `free`."""
+        """(scalar coordinates, transmissions and paths, K): the change of joint coordinates in `free`, and of lengths of paths."""
+        joints = self._measured if self.joints else np.zeros((plan_of(self.structure).first_path, self.frames.s.shape[1]))
+        return np.concatenate([joints, self._lengths])
+
+    @property
+    def _lengths(self) -> np.ndarray:
+        """(paths, K): by what the links move, and by what places the sites of a path in them."""
+        s, f, plan = self.structure, self.frames, plan_of(self.structure)
+        out = np.zeros((len(s.model.paths), f.s.shape[1]))
+        for which, act in assembly.path_acts(plan, self.numbers, f):
+            for e, link, W, _ in act.rows(0):
+                if (twist := self.link(link)) is not None:
+                    out[which[e]] += np.einsum("tk,tk->k", W[0], twist)
+        if (self.place.kind, self.place.field) != ("site", "orientation") and any((self.place.kind, self.place.name) in p.placed_by for p in s.model.paths):
+            value = float(self.model[self.place.path])
+            ends = [Numbers.of(s, self.model.replace({self.place.path: value + sign * STEP}, check=False)) for sign in (1.0, -1.0)]
+            out += (assembly.lengths(s, ends[0], f.H) - assembly.lengths(s, ends[1], f.H)) / (2.0 * STEP)
+        return out
+
+    @property
+    def _measured(self) -> np.ndarray:
+        """Joint coordinates in `free`."""
         s, f, plan = self.structure, self.frames, plan_of(self.structure)
         value, zero, ends = float(self.model[self.place.path]), np.zeros((len(plan.rotational), f.s.shape[1])), []
         for sign in (STEP, -STEP):
@@ -129,7 +150,9 @@ class Moved:
         if is_transmitted(channel):
             return {link: twist for link in range(s.n) if (twist := self.link(link)) is not None} or None
         if is_drive(channel):
-            return self.coordinates if self.joints else None
+            return self.coordinates if self.joints or s.model.paths else None
+        if channel.kind == "path":
+            return self.coordinates[coordinate_index(s, channel)]
         if channel.kind in ("joint", "transmission"):
             if not self.joints:
                 return None
@@ -154,7 +177,7 @@ class Moved:
 
 def reach_of(structure: Structure, model: Model, frames: Frames, channel: Channel) -> np.ndarray | None:
     """(6, K): how a twist of its link moves an observed point; None for other channels."""
-    if channel.kind in ("joint", "transmission") or channel.quantity not in ("position", "com"):
+    if channel.kind in ("joint", "transmission", "path") or channel.quantity not in ("position", "com"):
         return None
     body, local = place_of(model, channel)
     return np.array(wrenches.moved(al.point(frames.pose(structure.body_link[body]), local)))[channel.component]
@@ -184,7 +207,11 @@ class Placements:
         for path, slope in slopes.items():
             place = resolve(model, path)
             one = slope, Moved(structure, model, numbers, frames, place)
-            if place.field in PLACES.get(place.kind, ()) or place.kind in ("site", "world", "actuator") or (place.kind, place.field) == ("body", "com"):
+            if (
+                place.field in PLACES.get(place.kind, ())
+                or place.kind in ("site", "geometry", "world", "actuator")
+                or (place.kind, place.field) == ("body", "com")
+            ):
                 self.moved.append(one)
             elif place.kind != "joint" or place.field not in LAW:  # these act through a cut without being felt there
                 self.felt.append(one)

@@ -374,7 +374,7 @@ class Problem(Observed[Run, States]):
         for k, place in lagging:
             name = place.path.removeprefix("actuator.").removesuffix(".time_constant")
             row = [a.name for a in model.actuators].index(name)
-            moved = run.by_control(frames, result, row, run.control_by_lag(model, name))
+            moved = run.by_control(numbers, frames, result, row, run.control_by_lag(model, name))
             out[balance, k] += place.slope(theta[k], known) * moved
         for k, _ in late:
             out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)

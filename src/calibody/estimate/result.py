@@ -391,7 +391,9 @@ class Result:
     def friction_rate(self) -> dict[str, float]:
         """The rate of each joint with dry friction below which that was taken as viscous, or from which on it acts in full if it is soft by itself (`joint.X.friction_rate`)
         [rad/s, m/s]; empty where it was exact."""
-        own = {j.name: j.friction_rate for j in self.model.joints} | {f"transmission.{t.name}": t.friction_rate for t in self.model.transmissions}
+        own = {j.name: j.friction_rate for j in self.model.joints} | {
+            f"{t.KIND}.{t.name}": t.friction_rate for t in (*self.model.transmissions, *self.model.paths)
+        }
         return {owner: own[owner] or rate for owner, rate in self.problem.friction_rate.items()}
 
     def _run(self, run: str | int) -> int:

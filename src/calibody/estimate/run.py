@@ -150,10 +150,12 @@ class Nodes:
         driven = {d.channel for d in self.recording.drives}
         acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
         if not acts and channel.path not in driven:
-            joint = channel.name if channel.kind == "joint" else model.first_joint(model.tables["actuator"][channel.name]).name
+            drive = f"joint.{channel.name}.force" if channel.kind == "joint" else f"actuator.{channel.name}"
+            if channel.kind == "actuator" and not model.tables["actuator"][channel.name].path:
+                drive = f"joint.{model.first_joint(model.tables['actuator'][channel.name]).name}.force"
             raise CalibodyError(
                 f'The run "{self.recording.name}" observes "{channel.path}", but nothing drives it; give the measured force as a drive with an sd, '
-                f'"joint.{joint}.force" = {{ column = ..., sd = ... }}.'
+                f'"{drive}" = {{ column = ..., sd = ... }}.'
             )
 
     def known_start(self, exact: bool) -> tuple[Data, ...]:
@@ -496,7 +498,7 @@ class Run(Nodes):
 
     def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, by_nodes: Sequence[Entries], more: Iterable[Term]) -> Sparse:
         """Derivative of the equations with respect to all state unknowns; `by_nodes` as of `balance_by_nodes`; `more` are terms of rows that are not made here."""
-        terms = [*more, *self._by_nodes(by_nodes), *self._by_process(frames), *self._by_deviations(model, frames, result)]
+        terms = [*more, *self._by_nodes(by_nodes), *self._by_process(frames), *self._by_deviations(model, numbers, frames, result)]
         if self.kept:
             terms += self._by_constraints(numbers, result)
         return self.layout.jacobian(terms)
@@ -542,14 +544,14 @@ class Run(Nodes):
         gradient = Entries(*places, result.gradient[keep])
         return gradient, gradient if result.apart is None else Entries(*places, result.apart[keep])
 
-    def _by_deviations(self, model: Model, frames: Frames, result: Evaluation) -> list[Term]:
+    def _by_deviations(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
         out = []
         for drive in self.uncertain:
             target, row, delay = self.driven(model, drive)
             if target == "control":
                 assert result.control is not None
-                pushed, gain = self._pushed_by(frames, row), result.control[row] / self.h
+                pushed, gain = self._pushed_by(numbers, frames, row), result.control[row] / self.h
             else:
                 pushed, gain = self._pushed(frames, row), np.full(self.K - 1, -0.5)
             assert drive.sd is not None
@@ -559,17 +561,19 @@ class Run(Nodes):
 
     def _pushed(self, frames: Frames, velocity: int) -> Sparse:
         """(balance rows, K - 1): where a force on a velocity of the tree, at both nodes of an interval, enters the balance."""
+        return self._entering(*assembly.acting(plan_of(self.structure), frames, velocity))
+
+    def _entering(self, dofs: np.ndarray, acts: np.ndarray) -> Sparse:
+        """The same for a force that enters the rows of some dofs, by `acts` (dofs, K) of it."""
         s, m = self.structure, np.arange(self.inner)
-        dofs, acts = assembly.acting(plan_of(s), frames, velocity)
         rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
         A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
         return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
 
-    def _pushed_by(self, frames: Frames, actuator: int) -> Sparse:
+    def _pushed_by(self, numbers: Numbers, frames: Frames, actuator: int) -> Sparse:
         """The same for a force on what an actuator acts on."""
         plan = plan_of(self.structure)
-        shares = plan.shares(plan.actuator_coordinate[actuator])
-        return sum(share * self._pushed(frames, int(plan.coordinate_dof[j])) for j, share in shares)  # type: ignore[return-value]
+        return self._entering(*assembly.rows_of(plan, numbers, frames, int(plan.actuator_coordinate[actuator])))
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
@@ -581,10 +585,10 @@ class Run(Nodes):
                 out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
         return out
 
-    def by_control(self, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
+    def by_control(self, numbers: Numbers, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:
         """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""
         assert result.control is not None
-        return self._pushed_by(frames, actuator) @ (result.control[actuator] / self.h * change)
+        return self._pushed_by(numbers, frames, actuator) @ (result.control[actuator] / self.h * change)
 
 
 @lru_cache(maxsize=64)

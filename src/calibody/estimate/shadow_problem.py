@@ -406,7 +406,7 @@ def _joint_rates(structure: Structure, p: Place, v: np.ndarray) -> np.ndarray:
 
 def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
     model = structure.model
-    if unknown := [f"{e.KIND}.{e.name}" for e in (*model.springs, *model.bushings, *model.transmissions)]:
+    if unknown := [f"{e.KIND}.{e.name}" for e in (*model.springs, *model.bushings, *model.transmissions, *model.paths)]:
         raise CalibodyError(
             f'method = "shadow" does not know springs between points, bushings and transmissions yet ({unknown[0]}); use method = "transcription".'
         )

@@ -283,7 +283,7 @@ class Target:
             R, dofs, w = observe.orientation(tree, model, numbers, frames, self.channel)
             miss = al.matrix_log(tuple(map(tuple, R[..., 0].T @ self.rotation[k])))  # type: ignore[arg-type]
             return dofs, R[:, self.channel.component, 0] @ w[..., 0], float(miss[self.channel.component])  # type: ignore[index]
-        node = observe.at_nodes(tree, model, frames, self.channel)
+        node = observe.at_nodes(tree, model, numbers, frames, self.channel)
         if self.turns is None or not self.clocked:  # of an absolute angle, as the first instant is nearest
             free = self.channel.kind == "body" and self.channel.quantity == "angle"
             self.turns = observe.TURN * np.round((self.y[k] - node.value[0]) / observe.TURN) if free else 0.0

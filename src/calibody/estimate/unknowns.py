@@ -250,7 +250,8 @@ def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordina
 
 def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | None) -> str | None:
     """Why a number does not act; None if it does."""
-    if place.kind == "geometry" and (inert is not None or not any(place.name in (c.a, c.b) for c in model.contacts)):
+    touched = any(place.name in (c.a, c.b) for c in model.contacts) and inert is None
+    if place.kind == "geometry" and not touched and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
         return inert
@@ -277,13 +278,13 @@ DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown, and transmissions by their path."""
     unknown = _owners(model, entry_list, DRY)
-    known = {f"transmission.{t.name}" for t in model.transmissions if max(t.friction, t.stribeck) > 0.0}
+    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if max(t.friction, t.stribeck) > 0.0}
     return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
 
 
 def soft(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints whose dry friction has a width (`joint.X.friction_rate`), known or unknown, and transmissions by their path."""
-    known = {f"transmission.{t.name}" for t in model.transmissions if t.friction_rate > 0.0}
+    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if t.friction_rate > 0.0}
     return _owners(model, entry_list, (WIDTH,)) | known | {j.name for j in model.joints if j.friction_rate > 0.0}
 
 

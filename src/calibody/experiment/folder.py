@@ -414,7 +414,8 @@ def _bars(result: Result) -> polars.DataFrame:
 def _model(result: Result, folder: Path) -> tuple[str | None, list[str]]:
     """The name of the calibrated model's file and what saving it changed; a format that cannot express it is a note, not a failure."""
     name = model_name(result.model)
-    widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in (*result.model.joints, *result.model.transmissions) if x.friction_rate > 0.0}
+    rubbing = (*result.model.joints, *result.model.transmissions, *result.model.paths)
+    widths = {f"{x.KIND}.{x.name}.friction_rate": 0.0 for x in rubbing if x.friction_rate > 0.0}
     rigid, touched = _as_in_file(result)
     whole, moved = possible(rigid.replace(widths, check=False), {name for name, e in result.parameters.items() if e.resolved})
     model, added = in_file(whole)

@@ -88,7 +88,7 @@ def torques(result: Result, r: int) -> list[Torque]:
 
 def _coordinates(model: Model, recording: Recording, sensors: Sensors) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
     """The measured coordinate of every joint, or None if one was not measured."""
-    if model.loops or model.transmissions or any(j.kind not in (HINGE, SLIDE) or j.soft for j in model.joints):
+    if model.loops or model.transmissions or model.paths or any(j.kind not in (HINGE, SLIDE) or j.soft for j in model.joints):
         return None
     out = {}
     for joint in model.joints:
@@ -114,7 +114,7 @@ def _cutoff(series: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
 
 def _needed(model: Model, result: Result, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
     """What the model needs at the joints, drives left out; dry friction as sharp as the fit has taken it."""
-    widths = {f"joint.{joint}.friction_rate": rate for joint, rate in result.friction_rate.items() if not joint.startswith("transmission.")}
+    widths = {f"joint.{joint}.friction_rate": rate for joint, rate in result.friction_rate.items() if not joint.startswith(("transmission.", "path."))}
     bare = dataclasses.replace(model.replace(widths, check=False), actuators=())
     return inverse_dynamics_along(bare, q, v, a)
 

@@ -18,7 +18,7 @@ from calibody.errors import CalibodyError, FormatError
 from calibody.formats.edit import Element
 from calibody.formats.engine import mj
 from calibody.formats.source import Key
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Sensor, Site, Spring, Transmission, World
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Muscle, Path, Pulley, Sensor, Site, Spring, Transmission, World, Wrap
 from calibody.model.elements import BALL, COUPLING, FREE, HINGE, POINT, SLIDE, WELD, WORLD
 from calibody.spatial import algebra as al
 from calibody.spatial.inertia import six_of
@@ -99,6 +99,7 @@ def model_of(c: Compiled, name: str) -> Model:
             loops=tuple(loop for i in range(c.mj.neq) if (loop := _loop(c, i)) is not None),
             springs=tuple(_spring(c, i) for i in range(c.mj.ntendon) if is_spring(c, i)),
             transmissions=tuple(_transmission(c, i, extra_armature.get(("tendon", i), 0.0)) for i in range(c.mj.ntendon) if is_transmission(c, i)),
+            paths=tuple(_path(c, i, extra_armature.get(("tendon", i), 0.0)) for i in range(c.mj.ntendon) if is_path(c, i)),
             actuators=actuators,
             sites=tuple(site_of(c, i) for i in range(c.mj.nsite)),
             sensors=tuple(sensor for i in range(c.mj.nsensor) if (sensor := _sensor(c, i)) is not None),
@@ -119,7 +120,7 @@ def element_map(c: Compiled, model: Model) -> dict[Key, Element]:
     out: dict[Key, Element] = {}
     for kind, names in c.names.items():
         for i, name in enumerate(names):
-            ours = kind if kind != "tendon" else "transmission" if is_transmission(c, i) else "spring"
+            ours = kind if kind != "tendon" else "transmission" if is_transmission(c, i) else "path" if is_path(c, i) else "spring"
             element = c.element(kind, i)
             if element is not None and name in model.tables[ours]:
                 out[ours, name] = element
@@ -254,12 +255,14 @@ def actuator_of(c: Compiled, i: int) -> Actuator:
     target, control = int(m.actuator_trnid[i, 0]), int(m.actuator_ctrladr[i])
     bias = m.actuator_biasprm[i] if m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_AFFINE) else np.zeros(3)
     limited = bool(m.actuator_ctrllimited[control]) and not c.off(mj.mjtDisableBit.mjDSBL_CLAMPCTRL)
+    through = "joint" if kind == "joint" else "transmission" if is_transmission(c, target) else "path"
+    on: dict[str, Any] = {through: c.names[kind][target], "gear": float(m.actuator_gear[m.actuator_outadr[i], 0])}
+    if is_muscle(c, i):
+        return Muscle(name=c.names["actuator"][i], **on, delay=float(m.actuator_delay[i]), **muscle_numbers(c, i))
     return Actuator(
         name=c.names["actuator"][i],
-        joint=c.names["joint"][target] if kind == "joint" else "",
-        transmission=c.names["tendon"][target] if kind == "tendon" else "",
+        **on,
         gain=float(m.actuator_gainprm[i, 0]),
-        gear=float(m.actuator_gear[m.actuator_outadr[i], 0]),
         bias=float(bias[0]),
         stiffness=-float(bias[1]) + 0.0,
         damping=-float(bias[2]) + float(m.actuator_damping[i]),
@@ -312,6 +315,53 @@ def is_spring(c: Compiled, i: int) -> bool:
     return ends[0] != ends[1] and not any(np.any(array[i]) for array in others)
 
 
+MUSCLE = {"peak_force": 2, "lmin": 4, "lmax": 5, "vmax": 6, "fpmax": 7, "fvmax": 8}
+"""Where MuJoCo keeps the numbers of a muscle (`gainprm`)."""
+
+
+def is_muscle(c: Compiled, i: int) -> bool:
+    """Whether an actuator is a muscle as MuJoCo has it, in gain and bias alike."""
+    m = c.mj
+    both = m.actuator_gaintype[i] == int(mj.mjtGain.mjGAIN_MUSCLE) and m.actuator_biastype[i] == int(mj.mjtBias.mjBIAS_MUSCLE)
+    return both and bool(np.array_equal(m.actuator_gainprm[i, :9], m.actuator_biasprm[i, :9]))
+
+
+def muscle_numbers(c: Compiled, i: int) -> dict[str, Any]:
+    """The optimal length L_0 and the slack length L_T are those for which the range of lengths is the range of L; a peak force that is not given comes from the compiler's acceleration."""
+    m = c.mj
+    prm, (low, high) = m.actuator_gainprm[i], m.actuator_lengthrange[i]
+    optimal = float((high - low) / max(prm[1] - prm[0], mj.mjMINVAL))
+    out = {name: float(prm[k]) for name, k in MUSCLE.items()}
+    if out["peak_force"] < 0.0:
+        out["peak_force"] = float(prm[3] / max(m.actuator_acc0[i], mj.mjMINVAL))
+    return out | {"optimal_length": optimal, "slack_length": float(low - prm[0] * optimal)}
+
+
+def is_path(c: Compiled, i: int) -> bool:
+    """Whether a tendon is a path through sites and around shapes, and not merely a spring between two points."""
+    m, first = c.mj, int(c.mj.tendon_adr[i])
+    kinds = {int(m.wrap_type[w]) for w in range(first, first + int(m.tendon_num[i]))}
+    if int(mj.mjtWrap.mjWRAP_JOINT) in kinds or not kinds or is_spring(c, i):
+        return False
+    others = (m.tendon_stiffnesspoly, m.tendon_dampingpoly, m.tendon_springyield)
+    return not any(np.any(array[i]) for array in others)
+
+
+def _path(c: Compiled, i: int, extra_armature: float) -> Path:
+    m, first = c.mj, int(c.mj.tendon_adr[i])
+    through: list[Any] = []
+    for w in range(first, first + int(m.tendon_num[i])):
+        kind, target = int(m.wrap_type[w]), int(m.wrap_objid[w])
+        if kind == int(mj.mjtWrap.mjWRAP_PULLEY):
+            through.append(Pulley(float(m.wrap_prm[w])))
+        elif kind == int(mj.mjtWrap.mjWRAP_SITE):
+            through.append(c.names["site"][target])
+        else:
+            side = round(float(m.wrap_prm[w]))
+            through.append(Wrap(c.names["geometry"][target], c.names["site"][side] if side >= 0 else ""))
+    return Path(c.names["tendon"][i], through, **_tendon_law(c, i, extra_armature))
+
+
 def is_transmission(c: Compiled, i: int) -> bool:
     """Whether a tendon is a linear combination of hinges and slides (`fixed`) with nothing that a `Transmission` has no place for."""
     m, wraps = c.mj, _turning(c, i)
@@ -331,19 +381,23 @@ def _turning(c: Compiled, i: int) -> list[int]:
 
 
 def _transmission(c: Compiled, i: int, extra_armature: float) -> Transmission:
-    m, bit, wraps = c.mj, mj.mjtDisableBit, _turning(c, i)
+    m, wraps = c.mj, _turning(c, i)
+    joints = tuple(c.names["joint"][int(m.wrap_objid[w])] for w in wraps)
+    return Transmission(c.names["tendon"][i], joints, _floats(m.wrap_prm[w] for w in wraps), **_tendon_law(c, i, extra_armature))
+
+
+def _tendon_law(c: Compiled, i: int, extra_armature: float) -> dict[str, float]:
+    """The spring with its dead band, the damper, the friction and the inertia of a tendon."""
+    m, bit = c.mj, mj.mjtDisableBit
     low, high = _floats(m.tendon_lengthspring[i])
-    return Transmission(
-        name=c.names["tendon"][i],
-        joints=tuple(c.names["joint"][int(m.wrap_objid[w])] for w in wraps),
-        coefficients=_floats(m.wrap_prm[w] for w in wraps),
-        stiffness=0.0 if c.off(bit.mjDSBL_SPRING) else float(m.tendon_stiffness[i]),
-        springref=0.5 * (low + high),
-        damping=0.0 if c.off(bit.mjDSBL_DAMPER) else float(m.tendon_damping[i]),
-        friction=0.0 if c.off(bit.mjDSBL_FRICTIONLOSS | bit.mjDSBL_CONSTRAINT) else float(m.tendon_frictionloss[i]),
-        armature=float(m.tendon_armature[i]) + extra_armature,
-        backlash=high - low,
-    )
+    return {
+        "stiffness": 0.0 if c.off(bit.mjDSBL_SPRING) else float(m.tendon_stiffness[i]),
+        "springref": 0.5 * (low + high),
+        "damping": 0.0 if c.off(bit.mjDSBL_DAMPER) else float(m.tendon_damping[i]),
+        "friction": 0.0 if c.off(bit.mjDSBL_FRICTIONLOSS | bit.mjDSBL_CONSTRAINT) else float(m.tendon_frictionloss[i]),
+        "armature": float(m.tendon_armature[i]) + extra_armature,
+        "backlash": high - low,
+    }
 
 
 def _spring(c: Compiled, i: int) -> Spring:
@@ -376,6 +430,8 @@ def _channel(c: Compiled, i: int) -> str | None:
     if kind in (s.mjSENS_TENDONPOS, s.mjSENS_TENDONVEL) and is_transmission(c, target):
         hinge = m.jnt_type[m.wrap_objid[_turning(c, target)[0]]] == int(mj.mjtJoint.mjJNT_HINGE)
         return f"transmission.{c.names['tendon'][target]}.{'rate' if kind == s.mjSENS_TENDONVEL else 'angle' if hinge else 'position'}"
+    if kind in (s.mjSENS_TENDONPOS, s.mjSENS_TENDONVEL) and is_path(c, target):
+        return f"path.{c.names['tendon'][target]}.{'rate' if kind == s.mjSENS_TENDONVEL else 'length'}"
     if kind == s.mjSENS_ACTUATORFRC:
         # MuJoCo's sensor reads the force before the gear and without the drive's own damping; ours is the force on the joint.
         same = m.actuator_gear[m.actuator_outadr[target], 0] == 1.0 and m.actuator_damping[target] == 0.0 and not actuator_is_off(c, target)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pathlib
 from collections.abc import Sequence
-from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from calibody.errors import FormatError
 from calibody.formats import content
 from calibody.formats.functions import Knots
-from calibody.formats.source import differences, number, numbers, spring_length
+from calibody.formats.source import differences, length_range, number, numbers, spring_length
 from calibody.formats.urdf_edit import inertial_text, rpy_of
-from calibody.model import Actuator, Body, Bushing, Contact, Geometry, Joint, Limit, Loop, Model, Sensor, Spring, Transmission
+from calibody.model import Actuator, Body, Bushing, Contact, Geometry, Joint, Limit, Loop, Model, Muscle, Path, Pulley, Sensor, Spring, Transmission, Wrap
 from calibody.model.elements import BALL, BETWEEN_COORDINATES, COUPLING, CURVE, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
@@ -43,7 +43,7 @@ def _vector(value: tuple[float, ...], default: tuple[float, ...]) -> str | None:
     return None if tuple(value) == default else numbers(value)
 
 
-def _file(lines: list[str], left_out: list[str], target: Path) -> str:
+def _file(lines: list[str], left_out: list[str], target: pathlib.Path) -> str:
     head = ['<?xml version="1.0" encoding="utf-8"?>']
     if left_out:
         head.append(f"<!-- Left out, because this format has no place for it: {escape('; '.join(left_out)).replace('--', '- -')} -->")
@@ -54,7 +54,7 @@ def _file(lines: list[str], left_out: list[str], target: Path) -> str:
 _UNUSED = {BALL: ("axis", "reference", "springref"), FREE: ("axis", "anchor", "reference", "springref")}
 
 
-def _verified(text: str, model: Model, target: Path, format_name: str, remedy: str) -> str:
+def _verified(text: str, model: Model, target: pathlib.Path, format_name: str, remedy: str) -> str:
     """The text, if it reads back as the same numbers."""
     try:
         written, _ = content.read(text.encode("utf-8"), target)
@@ -75,7 +75,7 @@ def _verified(text: str, model: Model, target: Path, format_name: str, remedy: s
 # -- MJCF --------------------------------------------------------------------------------------------------------------------------
 
 
-def mjcf(model: Model, target: Path) -> str:
+def mjcf(model: Model, target: pathlib.Path) -> str:
     """The model as MJCF; every element carries its name, and curves between coordinates are polynomials (`nearly`)."""
     model = dataclasses.replace(model, loops=tuple(_with_polynomial(loop) for loop in model.loops))
     _refuse((*model.bushings, *model.contacts, *model.limits))
@@ -88,7 +88,7 @@ def mjcf(model: Model, target: Path) -> str:
             *_tag("option", gravity=numbers(model.gravity)),
             *_tag("default", _tag("geom", contype="0", conaffinity="0")),
             *_tag("worldbody", [*_attached(model, WORLD), *(line for b in model.bodies if b.parent == WORLD for line in _mjcf_body(model, b))]),
-            *_section("tendon", [*(_tendon(model, s) for s in model.springs), *(_fixed(t) for t in model.transmissions)]),
+            *_section("tendon", [*(_tendon(model, s) for s in model.springs), *(_fixed(t) for t in model.transmissions), *(_spatial(p) for p in model.paths)]),
             *_section("equality", [_equality(model, loop) for loop in model.loops]),
             *_section("actuator", [_drive(a) for a in model.actuators]),
             *_section("sensor", [_sensor(model, s) for s in model.sensors]),
@@ -102,10 +102,10 @@ def _section(tag: str, items: list[list[str]]) -> list[str]:
     return _tag(tag, [line for item in items for line in item]) if items else []
 
 
-def _refuse(elements: Sequence[Spring | Bushing | Transmission | Contact | Limit]) -> None:
+def _refuse(elements: Sequence[Spring | Bushing | Transmission | Path | Contact | Limit]) -> None:
     for element in elements:
         raise FormatError(
-            f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs and transmissions can be saved as MJCF)."
+            f"{element.KIND}.{element.name} has no place in this format; keep the model in Python (springs, transmissions and paths can be saved as MJCF)."
         )
 
 
@@ -116,16 +116,24 @@ def _tendon(model: Model, spring: Spring) -> list[str]:
 
 def _fixed(t: Transmission) -> list[str]:
     parts = [line for joint, c in zip(t.joints, t.coefficients, strict=True) for line in _tag("joint", joint=joint, coef=number(c))]
-    return _tag(
-        "fixed",
-        parts,
-        name=t.name,
-        stiffness=_given(t.stiffness),
-        damping=_given(t.damping),
-        frictionloss=_given(t.friction),
-        armature=_given(t.armature),
-        springlength=spring_length(t),
-    )
+    return _tag("fixed", parts, **_tendon_law(t))
+
+
+def _tendon_law(t: Transmission | Path) -> dict[str, str | None]:
+    law = {"stiffness": _given(t.stiffness), "damping": _given(t.damping), "frictionloss": _given(t.friction), "armature": _given(t.armature)}
+    return {"name": t.name, **law, "springlength": spring_length(t)}
+
+
+def _spatial(path: Path) -> list[str]:
+    parts = []
+    for part in path.through:
+        if isinstance(part, Pulley):
+            parts += _tag("pulley", divisor=number(part.divisor))
+        elif isinstance(part, Wrap):
+            parts += _tag("geom", geom=part.geometry, sidesite=part.side or None)
+        else:
+            parts += _tag("site", site=part)
+    return _tag("spatial", parts, **_tendon_law(path))
 
 
 def _mjcf_body(model: Model, body: Body) -> list[str]:
@@ -224,17 +232,28 @@ def _equality(model: Model, loop: Loop) -> list[str]:
     return _tag(tag, name=loop.name, site1=_anchor_name(model, loop, 1), site2=_anchor_name(model, loop, 2))
 
 
+_RANGE = (0.75, 1.05)
+"""MuJoCo's own range of a muscle's lengths, in units of the optimal one."""
+
+
+def _muscle(a: Muscle) -> dict[str, str | None]:
+    if a.time_constant:
+        raise FormatError(f"actuator.{a.name}.time_constant has no place in MJCF, whose muscles have an activation dynamics of their own; put it at zero.")
+    prm = numbers((*_RANGE, a.peak_force, 1.0, a.lmin, a.lmax, a.vmax, a.fpmax, a.fvmax))
+    return {"gaintype": "muscle", "biastype": "muscle", "gainprm": prm, "biasprm": prm, "lengthrange": numbers(length_range(a, _RANGE))}
+
+
 def _drive(a: Actuator) -> list[str]:
     affine = bool(a.bias or a.stiffness or a.damping)
+    law: dict[str, str | None] = {"gainprm": number(a.gain), "biastype": "affine" if affine else None}
+    law["biasprm"] = numbers((a.bias, -a.stiffness, -a.damping)) if affine else None
     return _tag(
         "general",
         name=a.name,
         joint=a.joint or None,
-        tendon=a.transmission or None,
+        tendon=a.transmission or a.path or None,
         gear=number(a.gear),
-        gainprm=number(a.gain),
-        biastype="affine" if affine else None,
-        biasprm=numbers((a.bias, -a.stiffness, -a.damping)) if affine else None,
+        **(_muscle(a) if isinstance(a, Muscle) else law),
         ctrllimited="true" if a.control_range else None,
         ctrlrange=numbers(a.control_range) if a.control_range else None,
         dyntype="filterexact" if a.time_constant else None,
@@ -249,6 +268,7 @@ def _drive(a: Actuator) -> list[str]:
 _SENSORS = {
     ("joint", "angle"): ("jointpos", "joint"), ("joint", "position"): ("jointpos", "joint"), ("joint", "rate"): ("jointvel", "joint"),
     ("transmission", "angle"): ("tendonpos", "tendon"), ("transmission", "position"): ("tendonpos", "tendon"), ("transmission", "rate"): ("tendonvel", "tendon"),
+    ("path", "length"): ("tendonpos", "tendon"), ("path", "rate"): ("tendonvel", "tendon"),
     ("joint", "force"): ("jointactuatorfrc", "joint"), ("actuator", "force"): ("actuatorfrc", "actuator"),
     ("site", "position"): ("framepos", "site"), ("body", "position"): ("framepos", "xbody"), ("body", "com"): ("framepos", "body"),
     ("site", "angular_rate"): ("gyro", "site"), ("site", "acceleration"): ("accelerometer", "site"),
@@ -270,9 +290,9 @@ def _sensor(model: Model, sensor: Sensor) -> list[str]:
 # -- URDF --------------------------------------------------------------------------------------------------------------------------
 
 
-def urdf(model: Model, target: Path) -> str:
+def urdf(model: Model, target: pathlib.Path) -> str:
     """The model as URDF. A body with several joints becomes a chain of massless links."""
-    _refuse((*model.springs, *model.bushings, *model.transmissions, *model.contacts, *model.limits))
+    _refuse((*model.springs, *model.bushings, *model.transmissions, *model.paths, *model.contacts, *model.limits))
     _check_for_urdf(model)
     left_out = [f"{kind} {name}" for kind in ("actuator", "site", "sensor") for name in model.tables[kind]]
     left_out += [f"shape {g.name}" for g in model.geometries if _urdf_shape(g) is None]

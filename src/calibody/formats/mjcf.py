@@ -11,7 +11,7 @@ import numpy as np
 from calibody.errors import FormatError
 from calibody.formats import contacts, native, refusals
 from calibody.formats.assets import drop_missing
-from calibody.formats.compiled import Compiled, element_map, model_of
+from calibody.formats.compiled import Compiled, element_map, is_muscle, model_of
 from calibody.formats.edit import Document, Edits, Element, parse, read_bytes, render
 from calibody.formats.engine import compile_text, mj
 from calibody.formats.source import ENGINE, MJCF, Source
@@ -158,6 +158,8 @@ def _details(c: Compiled, engine: bool = False) -> dict[Any, Any]:
                 details["frame", kind, c.names[kind][item.id]] = _frame_pose(c.spec, frame)
     for i, name in enumerate(c.names["actuator"]):
         details["actuator", name] = {"damping": float(c.mj.actuator_damping[i]), "armature": 0.0 if engine else float(c.mj.actuator_armature[i])}
+        if is_muscle(c, i):
+            details["actuator", name]["gainprm"] = tuple(float(x) for x in c.mj.actuator_gainprm[i, :9])
     return details
 
 

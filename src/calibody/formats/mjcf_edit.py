@@ -15,9 +15,10 @@ import numpy as np
 
 from calibody.errors import FormatError
 from calibody.formats import native
+from calibody.formats.compiled import MUSCLE
 from calibody.formats.edit import Edits, Element
-from calibody.formats.source import Change, Source, number, numbers, spring_length
-from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Spring, Transmission
+from calibody.formats.source import Change, Source, length_range, number, numbers, spring_length
+from calibody.model import Actuator, Body, Geometry, Joint, Loop, Model, Muscle, Path, Spring, Transmission
 from calibody.model.elements import COUPLING, FREE, HINGE, WELD, WORLD
 from calibody.model.native import MUJOCO
 from calibody.spatial import algebra as al
@@ -28,7 +29,7 @@ _SHORTCUTS = ("kp", "kv", "dampratio", "timeconst", "inheritrange")
 NOWHERE = {
     ("joint", "friction_rate"), ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"),
     ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"), ("loop", "length"),
-    ("transmission", "friction_rate"), ("transmission", "stribeck"), ("transmission", "stribeck_rate"), ("transmission", "joints"), ("transmission", "coefficients"),
+    ("path", "friction_rate"), ("path", "stribeck"), ("path", "stribeck_rate"), ("path", "through"), ("transmission", "friction_rate"), ("transmission", "stribeck"), ("transmission", "stribeck_rate"), ("transmission", "joints"), ("transmission", "coefficients"),
     ("sensor", "bias"), ("sensor", "gain"), ("sensor", "delay"), ("joint", "kind"), ("joint", "body"), ("body", "parent"), ("joint", "spring_position"),
     ("joint", "spring_orientation"), ("geometry", "kind"),
 }  # fmt: skip
@@ -231,7 +232,7 @@ def _joint_geometry(p: Plan, element: Element, joint: Joint, fields: set[str]) -
         p.edits.set(element, pos=numbers(joint.anchor if frame is None else _in_frame(frame, joint.anchor)))
 
 
-def _rotor_inertia(p: Plan, turned: Joint | Transmission) -> float:
+def _rotor_inertia(p: Plan, turned: Joint | Transmission | Path) -> float:
     """What actuators of the file add to the armature of what they turn (`armature gear^2`)."""
     total = 0.0
     for actuator in p.model.actuators:
@@ -245,6 +246,8 @@ def _rotor_inertia(p: Plan, turned: Joint | Transmission) -> float:
 
 def _actuator(p: Plan, actuator: Actuator, fields: set[str]) -> None:
     element = p.element("actuator", actuator.name, sorted(fields)[0])
+    if isinstance(actuator, Muscle):
+        _muscle(p, element, actuator, fields)
     if "gear" in fields:
         rest = (p.edits.get(element, "gear") or "").split()[1:]
         p.edits.set(element, gear=" ".join([number(actuator.gear), *rest]))
@@ -260,6 +263,23 @@ def _actuator(p: Plan, actuator: Actuator, fields: set[str]) -> None:
         _force_law(p, element, actuator)
     if "time_constant" in fields:
         _lag(p, element, actuator)
+
+
+def _muscle(p: Plan, element: Element, muscle: Muscle, fields: set[str]) -> None:
+    """A <muscle> has an attribute for every number, a <general> lists of them; the two lengths are those that the range of lengths makes."""
+    if "time_constant" in fields:
+        raise cannot("actuator", muscle.name, "time_constant", p.source)
+    known = p.source.details["actuator", muscle.name]["gainprm"]
+    if changed := fields & MUSCLE.keys():
+        if element.tag == "muscle":
+            p.edits.set(element, **{"force" if name == "peak_force" else name: number(getattr(muscle, name)) for name in changed})
+        else:
+            new = list(known)
+            for name in changed:
+                new[MUSCLE[name]] = getattr(muscle, name)
+            p.edits.set(element, gainprm=numbers(new), biasprm=numbers(new))
+    if fields & {"optimal_length", "slack_length"}:
+        p.edits.set(element, lengthrange=numbers(length_range(muscle, known[:2])))
 
 
 def _control_range(p: Plan, element: Element, actuator: Actuator) -> None:
@@ -363,8 +383,8 @@ def _spring(p: Plan, spring: Spring, fields: set[str]) -> None:
             p.note(f"spring.{spring.name} ends at a new site in the saved file, because other elements may use the old one.")
 
 
-def _transmission(p: Plan, t: Transmission, fields: set[str]) -> None:
-    element = p.element("transmission", t.name, sorted(fields)[0])
+def _transmission(p: Plan, t: Transmission | Path, fields: set[str]) -> None:
+    element = p.element(t.KIND, t.name, sorted(fields)[0])
     for what, attribute in _JOINT.items():
         if what in fields:
             p.edits.set(element, **{attribute: number(getattr(t, what))})
@@ -415,5 +435,6 @@ _WRITERS: dict[str, Any] = {
     "sensor": _sensor,
     "spring": _spring,
     "transmission": _transmission,
+    "path": _transmission,
     MUJOCO: native.write,
 }

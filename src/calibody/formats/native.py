@@ -13,7 +13,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, FormatError
 from calibody.formats import refusals
-from calibody.formats.compiled import Compiled, actuator_is_off, actuator_of, body_of, joint_of, shape_of, site_of
+from calibody.formats.compiled import Compiled, actuator_is_off, actuator_of, body_of, is_muscle, joint_of, shape_of, site_of
 from calibody.formats.edit import Element
 from calibody.formats.engine import mj
 from calibody.formats.source import Key, numbers
@@ -58,7 +58,7 @@ def model_of(c: Compiled, name: str) -> Model:
 def _is_plain(c: Compiled, i: int) -> bool:
     """Whether calibody's own actuator is the same."""
     joint = c.mj.actuator_trntype[i] in (int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT))
-    return bool(joint) and not actuator_is_off(c, i) and not refusals.unlike(c, i) and c.mj.actuator_delay[i] == 0.0
+    return bool(joint) and not is_muscle(c, i) and not actuator_is_off(c, i) and not refusals.unlike(c, i) and c.mj.actuator_delay[i] == 0.0
 
 
 def natives(c: Compiled) -> Iterator[Native]:

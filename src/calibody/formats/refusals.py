@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.formats.compiled import LAGS, Compiled, actuator_is_off, dropped_sensors, is_spring, is_transmission
+from calibody.formats.compiled import LAGS, Compiled, actuator_is_off, dropped_sensors, is_muscle, is_path, is_spring, is_transmission
 from calibody.formats.engine import mj
 
 _GAINS = {mj.mjtGain.mjGAIN_AFFINE: "an affine gain", mj.mjtGain.mjGAIN_MUSCLE: "a muscle", mj.mjtGain.mjGAIN_USER: "a user-defined gain"}
@@ -62,11 +62,11 @@ def _check_tendons(c: Compiled) -> None:
     for what, array in (("stiffness", m.tendon_stiffness), ("damping", m.tendon_damping), ("friction", m.tendon_frictionloss), ("armature", m.tendon_armature),
                         ("polynomial stiffness", m.tendon_stiffnesspoly), ("polynomial damping", m.tendon_dampingpoly)):  # fmt: skip
         for i in np.flatnonzero(_rows(array)):
-            if not is_spring(c, int(i)) and not is_transmission(c, int(i)):
+            if not is_spring(c, int(i)) and not is_transmission(c, int(i)) and not is_path(c, int(i)):
                 raise c.refuse(
                     "tendon",
                     int(i),
-                    f"has {what}, which is represented only for a plain spring between two sites of different bodies, and for fixed tendons over hinges and slides.",
+                    f"has {what}, which cannot be represented here; give it one stiffness and one damping, over sites and shapes or over hinges and slides.",
                 )
 
 
@@ -85,7 +85,8 @@ def unlike(c: Compiled, i: int) -> str:
 def _transmission(c: Compiled, i: int) -> str:
     m = c.mj
     kind = mj.mjtTrn(int(m.actuator_trntype[i]))
-    if kind == int(mj.mjtTrn.mjTRN_TENDON) and is_transmission(c, int(m.actuator_trnid[i, 0])):
+    tendon = int(m.actuator_trnid[i, 0])
+    if kind == int(mj.mjtTrn.mjTRN_TENDON) and (is_transmission(c, tendon) or is_path(c, tendon)):
         return ""
     if kind not in (int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT)):
         return f"acts on a {kind.name.removeprefix('mjTRN_').lower()}, which cannot be represented"
@@ -97,6 +98,8 @@ def _transmission(c: Compiled, i: int) -> str:
 
 def _activation(c: Compiled, i: int) -> str:
     m = c.mj
+    if is_muscle(c, i):
+        return _muscle(c, i)
     if m.actuator_gaintype[i] != int(mj.mjtGain.mjGAIN_FIXED):
         gain = mj.mjtGain(int(m.actuator_gaintype[i]))
         return f"has {_GAINS.get(gain, 'a gain of type ' + gain.name.removeprefix('mjGAIN_').lower())}, which cannot be represented"
@@ -111,6 +114,20 @@ def _activation(c: Compiled, i: int) -> str:
         return "has several controls or forces, which cannot be represented"
     if np.any(m.actuator_dampingpoly[i]):
         return "has a polynomial damping, which cannot be represented"
+    return ""
+
+
+def _muscle(c: Compiled, i: int) -> str:
+    """Why a muscle cannot be represented."""
+    m = c.mj
+    if m.actuator_forcelimited[i] or m.actuator_damping[i] or np.any(m.actuator_dampingpoly[i]):
+        return "is a muscle with a force limit or a damping of its own, which cannot be represented"
+    if mj.mjtDyn(int(m.actuator_dyntype[i])) not in (mj.mjtDyn.mjDYN_NONE, mj.mjtDyn.mjDYN_MUSCLE):
+        return (
+            f"is a muscle with activation dynamics ({mj.mjtDyn(int(m.actuator_dyntype[i])).name.removeprefix('mjDYN_').lower()}), which cannot be represented"
+        )
+    if not m.actuator_lengthrange[i, 0] < m.actuator_lengthrange[i, 1]:
+        return "is a muscle without a lengthrange, which cannot be represented"
     return ""
 
 
@@ -131,19 +148,22 @@ def _check_equality(c: Compiled, i: int) -> None:
 def notes(c: Compiled, soft_loops: bool) -> list[str]:
     """One plain sentence per kind of thing that is in the file and does not act here; in MJCF closed loops are soft."""
     m = c.mj
-    used = [i for i in range(m.ntendon) if is_spring(c, i) or is_transmission(c, i)]
+    used = [i for i in range(m.ntendon) if is_spring(c, i) or is_transmission(c, i) or is_path(c, i)]
+    activated = [i for i in range(m.nactuator) if is_muscle(c, i) and m.actuator_dyntype[i] == int(mj.mjtDyn.mjDYN_MUSCLE) and not actuator_is_off(c, i)]
     flagged = [
         (_contacts(c), ""),
         ("Joint limits do not act: {}.", names_of(c, "joint", np.flatnonzero(limited(c)))),
         ("Limits of the actuator force on joints do not act: {}.", names_of(c, "joint", np.flatnonzero(m.jnt_actfrclimited))),
+        ("Limits of the actuator force on tendons do not act: {}.", names_of(c, "tendon", np.flatnonzero(m.tendon_actfrclimited))),
         (
             "The force limits of these actuators act on their damping too, which the file leaves unlimited: {}.",
             names_of(c, "actuator", np.flatnonzero(m.actuator_forcelimited.astype(bool) & (m.actuator_damping != 0.0))),
         ),
         ("Actuators that the file switches off are left out: {}.", names_of(c, "actuator", [i for i in range(m.nactuator) if actuator_is_off(c, i)])),
         ("Tendons bear no force here, their limits do not act: {}.", names_of(c, "tendon", [i for i in range(m.ntendon) if i not in used])),
-        ("The length limits of springs and transmissions do not act: {}.", names_of(c, "tendon", [i for i in used if m.tendon_limited[i]])),
-        ("The dead band of a transmission has rounded corners here: {}.", names_of(c, "tendon", [i for i in used if _has_play(c, i)])),
+        ("The control of these muscles is their activation here; the file's activation dynamics does not act: {}.", names_of(c, "actuator", activated)),
+        ("The length limits of springs, transmissions and paths do not act: {}.", names_of(c, "tendon", [i for i in used if m.tendon_limited[i]])),
+        ("The dead band of a transmission or path has rounded corners here: {}.", names_of(c, "tendon", [i for i in used if _has_play(c, i)])),
         ("Equality constraints that the file switches off are left out: {}.", names_of(c, "loop", _inactive(c))),
         (
             "Closed loops are rigid here; the file's solref and solimp soften them: {}.",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import pathlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from calibody.formats.edit import Document, Element
-from calibody.model import Model, Transmission
+from calibody.model import Model, Muscle, Path, Transmission
 
 MJCF, URDF, OSIM = "mjcf", "urdf", "osim"
 ENGINE = "engine"
@@ -25,7 +25,7 @@ Change = tuple[str, str, str]
 class Source:
     """The file a model was read from: enough to write it back with other numbers."""
 
-    path: Path
+    path: pathlib.Path
     format: str
     document: Document
     original: Model
@@ -98,7 +98,12 @@ def numbers(values: Any) -> str:
     return " ".join(number(x) for x in values)
 
 
-def spring_length(t: Transmission) -> str:
-    """MJCF's two ends of the dead band of a fixed tendon; both -1 would mean "where the joints' springs are relaxed"."""
+def length_range(muscle: Muscle, normalised: Sequence[float]) -> tuple[float, ...]:
+    """MuJoCo's range of a muscle's lengths, at whose ends L has these values."""
+    return tuple(muscle.slack_length + muscle.optimal_length * x for x in normalised)
+
+
+def spring_length(t: Transmission | Path) -> str:
+    """MJCF's two ends of the dead band of a tendon; both -1 would mean "where the joints' springs are relaxed"."""
     low, high = t.springref - 0.5 * t.backlash, t.springref + 0.5 * t.backlash
     return numbers((low, math.nextafter(high, 0.0) if low == high == -1.0 else high))

@@ -35,7 +35,7 @@ class Frames:
     T: np.ndarray
     """(6, nv, K)"""
     s: np.ndarray
-    """(scalar coordinates and then transmissions, K) unwrapped."""
+    """(scalar coordinates, then transmissions, then paths, K) unwrapped."""
     gradient: np.ndarray
     """(6, scalar coordinates, K): ds on the child (its opposite on the parent); `free` only."""
     acts: np.ndarray
@@ -68,15 +68,52 @@ def frames_at(structure: Structure, numbers: Numbers, q: np.ndarray, turns: np.n
     T = twists(structure, geometry, H)
     if structure.coordinates == TREE:
         empty = np.zeros((6, 0, q.shape[1]))
-        return Frames(H, T, combined(structure, q[structure.scalar_positions]), empty, empty)
+        return Frames(H, T, np.concatenate([combined(structure, q[structure.scalar_positions]), lengths(structure, numbers, H)]), empty, empty)
     assert turns is not None
     s, gradient, acts = measured(plan_of(structure), numbers, H, turns)
-    return Frames(H, T, combined(structure, s), gradient, acts)
+    return Frames(H, T, np.concatenate([combined(structure, s), lengths(structure, numbers, H)]), gradient, acts)
 
 
 def combined(structure: Structure, s: np.ndarray) -> np.ndarray:
     """Values of all scalar coordinates (or their rates), and of transmissions after them."""
     return np.concatenate([s, structure.combinations @ s]) if len(structure.combinations) else s
+
+
+def lengths(structure: Structure, numbers: Numbers, H: np.ndarray) -> np.ndarray:
+    """(paths, K)"""
+    out = np.zeros((len(structure.model.paths), H.shape[3]))
+    plan = plan_of(structure)
+    for group, which in zip(plan.paths, plan.path_order, strict=True):
+        poses_ = [al.unpack_pose(H[:, :, column]) for column in group.touches.T]
+        out[which] = group.type.measure.value(poses_, numbers.elements[group.name][:, :, None])[0]
+    return out
+
+
+def path_acts(plan: Plan, numbers: Numbers, f: Frames) -> Iterator[tuple[np.ndarray, Act]]:
+    """Which paths, and what they do to links, type by type."""
+    for group, which in zip(plan.paths, plan.path_order, strict=True):
+        yield which, Act.of(group.type.measure, group.touches, numbers.elements[group.name][:, :, None], f.poses(group.touches))
+
+
+def pulls(plan: Plan, numbers: Numbers, f: Frames) -> np.ndarray:
+    """(paths, nv, K): gradients of their lengths, which is how they pull."""
+    s = plan.structure
+    out = np.zeros((len(s.model.paths), s.nv, f.H.shape[3]))
+    for which, act in path_acts(plan, numbers, f):
+        for e, link, W, _ in act.rows(0):
+            dofs = s.dofs_above[link]
+            out[which[e], dofs] += np.einsum("tk,tjk->jk", W[0], f.T[: W.shape[1], dofs])
+    return out
+
+
+def rows_of(plan: Plan, numbers: Numbers, f: Frames, c: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the equations that a unit force on a scalar coordinate, a transmission or a path enters, and its values (rows, K)."""
+    if c >= plan.first_path:
+        pull = pulls(plan, numbers, f)[c - plan.first_path]
+        dofs = np.flatnonzero(np.abs(pull).max(axis=1) > 0.0)
+        return dofs, pull[dofs]
+    parts = [(acting(plan, f, int(plan.coordinate_dof[j])), share) for j, share in plan.shares(c)]
+    return np.concatenate([dofs for (dofs, _), _ in parts]), np.concatenate([share * acts for (_, acts), share in parts])
 
 
 def measured(plan: Plan, numbers: Numbers, H: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -296,9 +333,10 @@ class JointForces:
         """What acts on transmissions acts on their joints."""
         C, count = plan.structure.combinations, len(plan.coordinate_dof)
         if not len(C):
-            return self
-        across = {(i, j): [(C[:, i] * C[:, j]) @ b[count:] for b in self.by] for i, j in plan.combined}
-        return JointForces(self.value[:count] + C.T @ self.value[count:], [b[:count] + (C * C).T @ b[count:] for b in self.by], across)
+            return JointForces(self.value[:count], [b[:count] for b in self.by])
+        tied = slice(count, plan.first_path)
+        across = {(i, j): [(C[:, i] * C[:, j]) @ b[tied] for b in self.by] for i, j in plan.combined}
+        return JointForces(self.value[:count] + C.T @ self.value[tied], [b[:count] + (C * C).T @ b[tied] for b in self.by], across)
 
 
 def interval_rates(f: Frames, h: float) -> tuple[np.ndarray, np.ndarray]:
@@ -316,15 +354,32 @@ def scalar_force(plan: Plan, numbers: Numbers, point: Point, sm: np.ndarray, rho
         *found, by_u = group.type.force(sm[c], rho[c], numbers.elements[group.name][:, :, None], setting(group, point, len(sm)))
         for target, value in zip(out, found, strict=True):
             np.add.at(target, c, value)
-        if group.type.driven:
-            by_control[:] = by_u
+        if group.controls is not None:
+            np.add.at(by_control, group.controls, by_u)
     return *out, by_control  # type: ignore[return-value]
+
+
+def exerted(plan: Plan, numbers: Numbers, actuator: int, sm: np.ndarray, rho: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The force of one actuator on what it acts on over the intervals, and its derivatives by s_m, rho and u; s_m and rho of all coordinates."""
+    total: list[Any] = [np.zeros(sm.shape[1]) for _ in range(4)]
+    for group, e in driven_by(plan, actuator):
+        c = group.touches[e]
+        found = group.type.force(sm[c], rho[c], tuple(numbers.elements[group.name][:, e]), Setting(1.0, control=u))
+        total = [t + x for t, x in zip(total, found, strict=True)]
+    return tuple(total)
+
+
+def driven_by(plan: Plan, actuator: int) -> Iterator[tuple[Group, int]]:
+    """The elements of forces on coordinates that have an actuator's control."""
+    for group in plan.coordinate_forces:
+        if group.controls is not None:
+            yield from ((group, int(e)) for e in np.flatnonzero(group.controls == actuator))
 
 
 def setting(group: Group, point: Point, count: int, e: Any = slice(None)) -> Setting:
     """Of the elements of a group of forces on coordinates, or of some of them, in all intervals; `count` coordinates and transmissions."""
     c = group.touches[e]
-    control = point.control[e] if group.type.driven else None
+    control = None if group.controls is None else point.control[group.controls[e]]
     return Setting(point.friction_rates(count)[c], point.smooth, control)
 
 
@@ -335,7 +390,11 @@ def joint_forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Su
     armature = plan.coordinate_inertia(numbers)[:, None]
     left, right = law.ends(t, rho, armature, point.h)
     LL, LR, RL, RR = law.ends_by_coordinates(t_s, t_r, armature, point.h)
-    scalar = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]]).shared_out(plan)
+    everything = JointForces(left[:, 1:] + right[:, :-1], [RL[:, :-1], LL[:, 1:] + RR[:, :-1], LR[:, 1:]])
+    for which, act in path_acts(plan, numbers, f):
+        c = plan.first_path + which
+        act.add(f, sums, everything.value[None, c], [b[None, None, c] for b in everything.by])
+    scalar = everything.shared_out(plan)
     _constraint_forces(plan, numbers, point, f, scalar)
     if sums.derivatives and len(plan.actuator_coordinate):
         out.control = -0.5 * point.h * by_control

@@ -11,6 +11,7 @@
     site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
     loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
+    path.NAME.length, .rate                      of a path through sites
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
     contact.NAME.force, .force.normal            of lasting contact, b on a, over the step after a node: in world axes, and along the normal
     contact.NAME.impulse | gap | slip            of the impacts in the step after a node; the least distance; the sliding speed where it is least
@@ -64,6 +65,7 @@ OTHER_WORDS = {
     "angular_rate": ("gyro", "gyroscope", "angular_velocity", "rate"),
     "orientation": ("quaternion", "rotation", "attitude"),
     "pose": ("transform",),
+    "length": ("position", "angle", "pos"),
     "com": ("centre", "center", "cog"),
 }
 """What other programs call the quantities of channels."""
@@ -141,9 +143,12 @@ def _catalogue(model: Model) -> Catalogue:
         joint = model.first_joint(transmission)
         put("transmission", transmission.name, "position" if joint.kind == SLIDE else "angle", SCALAR, joint.units["s"])
         put("transmission", transmission.name, "rate", SCALAR, f"{joint.units['s']}/s")
+    for path in model.paths:
+        put("path", path.name, "length", SCALAR, "m")
+        put("path", path.name, "rate", SCALAR, "m/s")
     for actuator in model.actuators:
         put("actuator", actuator.name, "", SCALAR, "unit of control")
-        put("actuator", actuator.name, "force", SCALAR, model.first_joint(actuator).units["f"])
+        put("actuator", actuator.name, "force", SCALAR, model.units_of(actuator)["f"])
     for contact in model.contacts:
         for quantity, components, unit in _CONTACT:
             put("contact", contact.name, quantity, components, unit)

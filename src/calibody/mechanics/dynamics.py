@@ -16,7 +16,7 @@ import numpy as np
 
 from calibody.errors import SimulationError
 from calibody.mechanics import host
-from calibody.mechanics.assembly import Frames, combined
+from calibody.mechanics.assembly import Frames, combined, pulls
 from calibody.mechanics.elements import body as body_element
 from calibody.mechanics.elements.base import Setting
 from calibody.mechanics.kinematics import bracket
@@ -99,12 +99,14 @@ def joint_forces(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarra
     """(nv,) springs, dampers, friction and drives on the joints' coordinates."""
     plan = plan_of(structure)
     out = force.copy()
-    s, rate, count = f.s[:, 0], combined(structure, v[plan.coordinate_dof]), len(plan.coordinate_dof)
+    s, pull, count = f.s[:, 0], pulls(plan, numbers, f.between(0, 1))[..., 0], len(plan.coordinate_dof)
+    rate = np.concatenate([combined(structure, v[plan.coordinate_dof]), pull @ v])
     t = np.zeros(len(s))
     for group in plan.coordinate_forces:
-        c, at = group.touches, Setting(FRICTION_RATE, control=control)
+        c, at = group.touches, Setting(FRICTION_RATE, control=None if group.controls is None else control[group.controls])
         np.add.at(t, c, group.type.force(s[c], rate[c], numbers.elements[group.name], at)[0])
-    out[plan.coordinate_dof] += t[:count] + structure.combinations.T @ t[count:]
+    out[plan.coordinate_dof] += t[:count] + structure.combinations.T @ t[count : plan.first_path]
+    out += pull.T @ t[plan.first_path :]
     for k, dof in enumerate(plan.ball_dof):
         stiffness, damping, friction, _ = numbers.ball_law[:, k]
         parent, child = (al.unpack_pose(f.H[:, :, link, 0]) for link in plan.ball_links[k])
@@ -134,10 +136,27 @@ def _required(structure: Structure, numbers: Numbers, f: Frames, v: np.ndarray, 
         W[:, i] += body_element.wrench(tuple(map(tuple, H[:, :, i])), tuple(map(tuple, Y)))
     composite(structure.parent, W[..., None])
     out = (T * W[:, structure.dof_unit]).sum(0)
-    needed, count = plan.coordinate_inertia(numbers) * combined(structure, a[plan.coordinate_dof]), len(plan.coordinate_dof)
-    out[plan.coordinate_dof] += needed[:count] + structure.combinations.T @ needed[count:]
+    pull = pulls(plan, numbers, f.between(0, 1))[..., 0]
+    along = np.concatenate([combined(structure, a[plan.coordinate_dof]), _stretching(structure, numbers, H, twist, rate)])
+    needed, count = plan.coordinate_inertia(numbers) * along, len(plan.coordinate_dof)
+    out[plan.coordinate_dof] += needed[:count] + structure.combinations.T @ needed[count : plan.first_path]
+    out += pull.T @ needed[plan.first_path :]
     for k, dof in enumerate(plan.ball_dof):
         out[dof : dof + 3] += numbers.ball_law[3, k] * a[dof : dof + 3]
+    return out
+
+
+def _stretching(structure: Structure, numbers: Numbers, H: np.ndarray, twist: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """(paths,) second derivatives of their lengths: `W . t' + t_l . (dW_l/dt_m) t_m` with the links' twists t and their rates."""
+    plan = plan_of(structure)
+    out = np.zeros(len(structure.model.paths))
+    for group, which in zip(plan.paths, plan.path_order, strict=True):
+        measure = group.type.measure
+        for i, links, data in zip(which, group.touches, numbers.elements[group.name].T, strict=True):
+            poses = [al.unpack_pose(H[:, :, link]) for link in links]
+            on = [links[arm[0][0]] for arm in measure.arms]
+            out[i] = sum(np.dot(W, rate[:, link]) for W, link in zip(measure.wrenches(poses, data)[0], on, strict=True))
+            out[i] += sum(twist[:, on[arm]] @ np.array(block) @ twist[:, links[slot]] for (arm, slot), block in measure.turned(poses, data, (1.0,)).items())
     return out
 
 

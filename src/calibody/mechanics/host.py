@@ -74,7 +74,12 @@ def mass_matrices(structure: Structure, numbers: Numbers, poses: np.ndarray, T: 
     if structure.coordinates == "tree":
         Z = np.eye(nv)[plan.coordinate_dof]
         Z = np.concatenate([Z, structure.combinations @ Z])
-        M += (Z.T @ (plan.coordinate_inertia(numbers)[:, None] * Z))[..., None]
+        inertia, paths = np.split(plan.coordinate_inertia(numbers), [plan.first_path])
+        M += (Z.T @ (inertia[:, None] * Z))[..., None]
+        if paths.any():
+            none = np.zeros((6, 0, nodes))
+            pull = assembly.pulls(plan, numbers, Frames(poses, T, np.zeros((0, nodes)), none, none))
+            M += np.einsum("pjm,p,pim->jim", pull, paths, pull)
         for k, dof in enumerate(plan.ball_dof):
             M[range(dof, dof + 3), range(dof, dof + 3)] += numbers.ball_law[3, k]
     return M

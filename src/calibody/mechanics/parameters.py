@@ -82,15 +82,21 @@ class _Columns:
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
         unloaded = role == LOAD and place.name not in self.plan.loaded_joint
-        if kind in ("sensor", "site", "geometry") or role in (SOFTNESS, SIGNAL) or unloaded:  # not in the balance of the nodes
+        if (
+            kind == "sensor" or (kind in ("site", "geometry") and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
+        ):  # not in the balance of the nodes
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         if role == INERTIAL:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
-        if kind in ("transmission", "actuator") or (kind == "joint" and role == FORCE) or field in LOADED:
+        if kind in ("transmission", "path", "actuator") or (kind == "joint" and role == FORCE) or field in LOADED:
             return self._law(place), self.nothing
         return self._difference(place)
+
+    def _on_path(self, place: Place) -> bool:
+        """Whether a path runs through a site or around a shape."""
+        return (place.kind == "geometry" or place.field == "position") and any((place.kind, place.name) in p.placed_by for p in self.model.paths)
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
 
@@ -136,11 +142,10 @@ class _Columns:
         return flat.reshape(2, 3, 6, len(self.plan.massive), -1)
 
     def _on_coordinate(self, c: int, force: np.ndarray) -> np.ndarray:
-        """A force (K - 2) on a scalar coordinate or a transmission, in the rows of the equations."""
+        """A force (K - 2) on a scalar coordinate, a transmission or a path, in the rows of the equations."""
         out = np.zeros((self.structure.nv, self.nodes - 2))
-        for j, share in self.plan.shares(c):
-            dofs, acts = assembly.acting(self.plan, self.frames, int(self.plan.coordinate_dof[j]))
-            out[dofs] += share * acts[:, 1:-1] * force
+        dofs, acts = assembly.rows_of(self.plan, self.numbers, self.frames, c)
+        np.add.at(out, dofs, acts[:, 1:-1] * force)
         return out
 
     def _on_ball(self, k: int, force: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, coordinate, drive
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, coordinate, drive, path
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 
@@ -24,6 +24,8 @@ class Group:
     """(elements, links, or coordinates); of a `CoordinateForce` (elements,)"""
     row: int = -1
     """First constraint row."""
+    controls: np.ndarray | None = None
+    """Of a `CoordinateForce`: the actuator whose control every element has; None: they have none."""
 
     @property
     def name(self) -> str:
@@ -44,6 +46,7 @@ class Plan:
     def prepare(self) -> None:
         """Make the index arrays now, before several threads ask for them."""
         _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.constraints, self.coordinate_kinds, self.coordinate_forces
+        _ = self.paths, self.path_order
         if self.structure.coordinates != TREE:
             _ = self.blocks
 
@@ -64,7 +67,8 @@ class Plan:
     def coordinate_forces(self) -> tuple[Group, ...]:
         """Forces on joint coordinates and transmissions by type."""
         groups = ((t, np.array(t.touches(self.structure), dtype=np.int64)) for t in COORDINATE_FORCES)
-        return tuple(Group(t, touches) for t, touches in groups if len(touches))
+        drives = {t.name: None if t.controls is None else np.array(t.controls(self.structure), dtype=np.int64) for t in COORDINATE_FORCES}
+        return tuple(Group(t, touches, controls=drives[t.name]) for t, touches in groups if len(touches))
 
     def coordinate_inertia(self, numbers: Numbers) -> np.ndarray:
         """(coordinates and transmissions,) the inertias on them."""
@@ -86,7 +90,25 @@ class Plan:
 
     @property
     def between_links(self) -> tuple[Group, ...]:
-        return tuple(g for g in (*self.forces, *self.constraints) if not isinstance(g.type, CoordinateConstraint))
+        return tuple(g for g in (*self.forces, *self.paths, *self.constraints) if not isinstance(g.type, CoordinateConstraint))
+
+    @cached_property
+    def paths(self) -> tuple[Group, ...]:
+        """Paths by type; what they touch are links."""
+        s = self.structure
+        links = {p.name: [s.body_link[b] for b in path.bodies_of(s.model, p)] for p in s.model.paths}
+        found = path.groups_of(s.model)
+        return tuple(Group(t, np.array([links[s.model.paths[i].name] for i in which], dtype=np.int64)) for t, which in found.items())
+
+    @cached_property
+    def path_order(self) -> tuple[np.ndarray, ...]:
+        """Of every group of paths: which paths of the model they are."""
+        return tuple(np.array(which, dtype=np.int64) for which in path.groups_of(self.structure.model).values())
+
+    @property
+    def first_path(self) -> int:
+        """The place of the first path among scalar coordinates, transmissions and paths."""
+        return len(self.structure.law_owners) - len(self.structure.model.paths)
 
     @cached_property
     def multipliers_apart(self) -> bool:
@@ -132,14 +154,16 @@ class Plan:
 
     @cached_property
     def actuator_coordinate(self) -> np.ndarray:
-        """Which scalar coordinate every actuator acts on, or, counted on after these, which transmission."""
+        """Which scalar coordinate every actuator acts on, or, counted on after these, which transmission or path."""
         return np.array(drive.TYPE.touches(self.structure), dtype=np.int64)
 
     def shares(self, c: int) -> list[tuple[int, float]]:
-        """The scalar coordinates that a force on a coordinate or transmission acts on, and how much of it."""
+        """The scalar coordinates that a force on a coordinate or transmission acts on, and how much of it; a path pulls at links instead."""
         count = len(self.coordinate_dof)
         if c < count:
             return [(int(c), 1.0)]
+        if c >= self.first_path:
+            return []
         row = self.structure.combinations[c - count]
         return [(int(j), float(row[j])) for j in np.flatnonzero(row)]
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import ModelError, SimulationError
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, path
 from calibody.mechanics.elements.base import CoordinateConstraint, Ends
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
@@ -308,8 +308,9 @@ class Structure:
 
     @cached_property
     def law_owners(self) -> tuple[tuple[str, str], ...]:
-        """Kind and name of what has the laws on coordinates: the joint of every scalar coordinate, then the transmissions."""
-        return (*(("joint", c.joint) for c in self.scalar_coordinates), *(("transmission", t.name) for t in self.model.transmissions))
+        """Kind and name of what has the laws on coordinates: the joint of every scalar coordinate, then the transmissions, then the paths."""
+        combined = (("transmission", t.name) for t in self.model.transmissions)
+        return (*(("joint", c.joint) for c in self.scalar_coordinates), *combined, *(("path", p.name) for p in self.model.paths))
 
     @cached_property
     def body_link(self) -> dict[str, int]:
@@ -325,7 +326,7 @@ class Structure:
 FORCELESS = ("site", "sensor", "geometry", "contact", "limit")
 REFERENCES = {
     "parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint", "joints": "joint",
-    "transmission": "transmission",
+    "transmission": "transmission", "path": "path",
 }  # fmt: skip
 
 
@@ -336,17 +337,21 @@ def _topology(model: Model) -> tuple:
     def kept(field: str, value: object) -> object:
         if field == "joints" and isinstance(value, tuple):
             return tuple(places["joint"][name] for name in value)
+        if field == "through":
+            return ""  # below
         if field in REFERENCES and isinstance(value, str):
             return places[REFERENCES[field]].get(value, value)  # the world, and no joint, stand for themselves
         if isinstance(value, float) or (isinstance(value, tuple) and all(isinstance(x, float) for x in value)):
             return 0.0
         return value if isinstance(value, (str, int, bool, tuple)) or value is None else repr(value)
 
-    return tuple(
+    tables = tuple(
         (kind, *(tuple(kept(f.name, getattr(e, f.name)) for f in fields(e) if f.name != "name") for e in table.values()))
         for kind, table in model.tables.items()
         if kind not in FORCELESS
     )
+    bodies = (tuple(places["body"].get(body, body) for body in path.bodies_of(model, p)) for p in model.paths)
+    return *tables, *((path.pattern_of(model, p), links) for p, links in zip(model.paths, bodies, strict=True)), *(type(a).__name__ for a in model.actuators)
 
 
 def refuse_load_friction(structure: Structure, remedy: str = 'use coordinates = "free" or "auto"') -> None:
@@ -512,6 +517,7 @@ def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarra
 
 def _force_numbers(structure: Structure, model: Model) -> dict[str, np.ndarray]:
     between = {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
+    between |= {t.name: _table([path.numbers_of(model, model.paths[i]) for i in which]) for t, which in path.groups_of(structure.model).items()}
     return between | {t.name: _table(list(t.numbers(structure, model)), len(t.fields)) for t in COORDINATE_FORCES}
 
 

@@ -15,4 +15,5 @@ from calibody.model.elements import (
     World as World,
 )
 from calibody.model.model import Model as Model
+from calibody.model.path import Muscle as Muscle, Path as Path, Pulley as Pulley, Wrap as Wrap
 from calibody.model.paths import Parameter as Parameter

@@ -455,7 +455,7 @@ class Transmission:
 
 @dataclass(frozen=True)
 class Actuator:
-    """A drive on the coordinate `s` of a hinge, a slide or a `transmission` (its force is then shared out by the coefficients). With the control `u` (mean over an interval, `delay` seconds late and behind a
+    """A drive on the coordinate `s` of a hinge, a slide or a `transmission` (its force is then shared out by the coefficients), or on the length of a `path`. With the control `u` (mean over an interval, `delay` seconds late and behind a
     first-order lag, `time_constant x' + x = u`)
 
         force = gear clip(gain u + bias - stiffness gear s - damping gear s', force_range)
@@ -487,12 +487,13 @@ class Actuator:
     time_constant: float = 0.0
     force_range: tuple[float, float] | None = None
     transmission: str = ""
+    path: str = ""
 
     def __post_init__(self) -> None:
         _coerce(self)
         _not_negative(self, "delay", "time_constant")
-        if bool(self.joint) == bool(self.transmission):
-            raise ModelError(f"actuator.{self.name} needs one thing to act on; give it either a joint or a transmission.")
+        if sum(map(bool, (self.joint, self.transmission, self.path))) != 1:
+            raise ModelError(f"actuator.{self.name} needs one thing to act on; give it either a joint, a transmission or a path.")
         for name in ("control_range", "force_range"):
             if getattr(self, name) is not None:
                 low, high = numbers(getattr(self, name), 2, f"actuator.{self.name}.{name}")

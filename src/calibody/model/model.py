@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from calibody.model.elements import (
     unchecked,
 )
 from calibody.model.native import MUJOCO, Native
+from calibody.model.path import UNITS, Path
 from calibody.model.paths import Parameter
 from calibody.spatial import algebra as al
 
@@ -69,10 +70,11 @@ class Model:
     limits: Sequence[Limit] = ()
     natives: Sequence[Native] = ()
     """What only MuJoCo's engine has, of a model that was read for it (`load(engine="mujoco")`): such a model runs in no other stepper."""
+    paths: Sequence[Path] = ()
 
     _TABLES = {
-        "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "actuator": "actuators",
-        "site": "sites", "sensor": "sensors", "geometry": "geometries", "contact": "contacts", "limit": "limits", MUJOCO: "natives",
+        "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "path": "paths",
+        "actuator": "actuators", "site": "sites", "sensor": "sensors", "geometry": "geometries", "contact": "contacts", "limit": "limits", MUJOCO: "natives",
     }  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -101,8 +103,16 @@ class Model:
         through = self._find("transmission", element.transmission) if isinstance(element, Actuator) and element.transmission else element
         return self.joint(through.joints[0] if isinstance(through, Transmission) else through.joint)
 
+    def units_of(self, element: Any) -> Mapping[str, str]:
+        """Units of the coordinate, the force and the inertia of what has a law, a limit or a drive: as its first joint's, or as a path's."""
+        if isinstance(element, Path) or (isinstance(element, Actuator) and element.path):
+            return UNITS
+        return element.units if isinstance(element, Joint) else self.first_joint(element).units
+
     def acted_on(self, actuator: Actuator) -> tuple[str, ...]:
-        """The joints that an actuator acts on."""
+        """The joints that an actuator acts on by itself; none if it pulls on a path."""
+        if actuator.path:
+            return ()
         return self._find("transmission", actuator.transmission).joints if actuator.transmission else (actuator.joint,)
 
     def _find(self, kind: str, name: str) -> Any:
@@ -217,7 +227,7 @@ class Model:
 
     # -- files -----------------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Write the model in the format it was read from, changing only the numbers that differ from the file."""
         return upward.carry_out("Model.save", self, path)
 
@@ -306,9 +316,12 @@ def _check_references(model: Model) -> None:
             if name not in joints:
                 raise ModelError(f'transmission.{transmission.name}.joints has "{name}", which the model does not have{nearest(name, joints) or "."}')
             _scalar_joint(transmission, joints[name])
+    for path in model.paths:
+        path.check(model)
     for actuator in model.actuators:
-        if actuator.transmission:
-            known(actuator, "transmission", model.tables["transmission"])
+        if actuator.transmission or actuator.path:
+            through = "transmission" if actuator.transmission else "path"
+            known(actuator, through, model.tables[through])
         else:
             known(actuator, "joint", joints)
             _scalar_joint(actuator, joints[actuator.joint])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from calibody.errors import ModelError, meant, nearest
 from calibody.model.contact import GROUND, Limit
 from calibody.model.elements import Actuator, Joint, Number, Transmission, World
+from calibody.model.path import Path
 
 if TYPE_CHECKING:
     from calibody.model.model import Model
@@ -75,8 +76,7 @@ def number_of(model: Model, place: Place) -> Number:
 
 def _unit(element: Any, field: str, model: Model) -> str:
     unit = _field_table(element)[field].unit
-    joint = element if isinstance(element, Joint) else model.first_joint(element) if isinstance(element, (Actuator, Limit, Transmission)) else None
-    return unit.format(**joint.units) if joint is not None else unit
+    return unit.format(**model.units_of(element)) if isinstance(element, (Joint, Actuator, Limit, Transmission, Path)) else unit
 
 
 WORLD_FIELDS = {"gravity": "gravity", "gravity.tilt": "tilt", "ground.height": "ground_height", "ground.tilt": "ground_tilt"}

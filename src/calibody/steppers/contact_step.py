@@ -42,7 +42,7 @@ def mobility(step: Program, values: Values, node: Node) -> Any:
     """P (nv, nv) of the module docstring."""
     s, plan = step.structure, step.plan
     M = step.bodies(values, node, node, 1.0)[2]
-    Z, A = (step.combined(values, x) for x in (node.Z, node.A))
+    Z, A = (step.combined(values, x, node.pull) for x in (node.Z, node.A))
     M = M + A.T @ (values.coordinate_inertia[:, None] * Z)
     if len(plan.ball_links):
         _, turns = step.ball_node(values, node)

@@ -14,7 +14,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.contact import Spots
-from calibody.mechanics.elements import body as body_element, drive
+from calibody.mechanics.elements import body as body_element
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
 from calibody.mechanics.shapes import Touch
@@ -105,9 +105,10 @@ class Motion:
 
     @cached_property
     def _rates(self) -> np.ndarray:
-        """(scalar coordinates and transmissions, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
-        rho = np.diff(self.frames.s, axis=1) / self.h
-        start = assembly.combined(self.structure, self.joint_rate[plan_of(self.structure).coordinate_dof])[:, None]
+        """(scalar coordinates, transmissions and paths, nodes): `(rho_(k-1) + rho_k)/2`, at the start the given rate."""
+        rho, plan = np.diff(self.frames.s, axis=1) / self.h, plan_of(self.structure)
+        pull = assembly.pulls(plan, self.numbers, self.frames.between(0, 1))[..., 0]
+        start = np.concatenate([assembly.combined(self.structure, self.joint_rate[plan.coordinate_dof]), pull @ self.start_rate])[:, None]
         return np.concatenate([start, 0.5 * (rho[:, :-1] + rho[:, 1:])], axis=1)
 
     def _ball_rates(self, k: int) -> np.ndarray:
@@ -202,9 +203,12 @@ class Motion:
 
     def _exerted(self, actuator: int) -> np.ndarray:
         """The force of an actuator over the intervals."""
-        c = plan_of(self.structure).actuator_coordinate[actuator]
         sm, rho = assembly.interval_rates(self.frames, self.h)
-        return drive.exerted(sm[c], rho[c], self.control[actuator], tuple(self.numbers.drive[:, actuator]))[0]
+        return assembly.exerted(plan_of(self.structure), self.numbers, actuator, sm, rho, self.control[actuator])[0]
+
+    def _path(self, name: str, quantity: str) -> np.ndarray:
+        c = self.structure.law_owners.index(("path", name))
+        return self._rates[c].copy() if quantity == "rate" else self.frames.s[c, :-1].copy()
 
     def _transmission(self, name: str, quantity: str) -> np.ndarray:
         c = self.structure.law_owners.index(("transmission", name))

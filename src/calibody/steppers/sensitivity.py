@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibody.errors import SimulationError
-from calibody.mechanics.assembly import Frames, acting
+from calibody.mechanics.assembly import Frames, rows_of
 from calibody.mechanics.equations import evaluate
 from calibody.mechanics.parameters import columns
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import Structure
+from calibody.mechanics.structure import Numbers, Structure
 from calibody.steppers.motion import Motion
 
 
@@ -59,7 +59,7 @@ def step_derivatives(motion: Motion, node: int, parameters: Sequence[str] = ()) 
     h = motion.h
     K = np.block([[plus, -h * acting.T], [weights[2][:, None] * G[2], np.diag(np.where(active > 0, eps, 1.0))]])
     sides = [np.vstack([minus, weights[0][:, None] * G[0]]), np.vstack([zero, weights[1][:, None] * G[1]])]
-    sides += [control_columns(s, motion.frames, result, node, k) for k in (0, 1)]
+    sides += [control_columns(s, motion.numbers, motion.frames, result, node, k) for k in (0, 1)]
     theta = columns(s, motion.numbers, point, parameters)
     combined = sum(w[None, :] * theta.constraint[:, :, k] for k, w in enumerate(weights)) * active[None, :]
     sides.append(np.vstack([theta.residual[:, :, 0].T, np.asarray(combined).T.reshape(s.nc, len(parameters))]))
@@ -83,13 +83,12 @@ def constraint_weights(motion: Motion) -> tuple[list[np.ndarray], np.ndarray]:
     return [np.where(soft, 0.25 - t, 0.0), np.where(soft, 0.5, 0.0), np.where(soft, 0.25 + t, 1.0)], np.where(soft, eps, 0.0)
 
 
-def control_columns(structure: Structure, frames: Frames, result: Evaluation, node: int, interval: int) -> np.ndarray:
+def control_columns(structure: Structure, numbers: Numbers, frames: Frames, result: Evaluation, node: int, interval: int) -> np.ndarray:
     """(nv + nc, actuators): d(r_k, c_k)/du of one interval; `node` is k among the frames' nodes, `interval` counts those of `result`."""
     plan = plan_of(structure)
     out = np.zeros((structure.nv + structure.nc, len(plan.actuator_coordinate)))
     for a, c in enumerate(plan.actuator_coordinate):
         assert result.control is not None
-        for j, share in plan.shares(c):
-            dofs, acts = acting(plan, frames, int(plan.coordinate_dof[j]))
-            np.add.at(out[:, a], dofs, share * result.control[a, interval] * acts[:, node])
+        dofs, acts = rows_of(plan, numbers, frames, int(c))
+        np.add.at(out[:, a], dofs, result.control[a, interval] * acts[:, node])
     return out

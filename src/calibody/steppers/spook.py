@@ -18,7 +18,7 @@ from calibody.mechanics.compilation import jax
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
-from calibody.model import Model
+from calibody.model import Model, Muscle
 from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 from calibody.steppers.motion import Motion
@@ -157,9 +157,10 @@ def velocities(structure: Structure, numbers: Numbers, values: Values, start: St
 
 
 def _rows(structure: Structure, numbers: Numbers) -> Rows:
-    if structure.model.transmissions:
-        name = structure.model.transmissions[0].name
-        raise SimulationError(f'stepper="spook" does not know transmissions yet (transmission.{name}); use stepper="variational".')
+    muscles = [a for a in structure.model.actuators if isinstance(a, Muscle)]
+    for one in (*structure.model.transmissions, *structure.model.paths, *muscles):
+        word = "muscles" if isinstance(one, Muscle) else f"{one.KIND}s"
+        raise SimulationError(f'stepper="spook" does not know {word} yet ({one.KIND}.{one.name}); use stepper="variational".')
     return Rows.of(structure, numbers)
 
 

@@ -123,7 +123,7 @@ class Step:
         H = poses(self.structure, Geometry(*base.geometry), q)
         T = self._twists(self.centres(values, H))
         s, Z, A = self.program.coordinates(base, q, H, T, s_near)
-        node = Node(q, H, T, s, Z, A, *self.program.constraints(base, H, T, s, Z, A))
+        node = Node(q, H, T, s, Z, A, *self.program.constraints(base, H, T, s, Z, A), *self.program.paths(base, H, T))
         R = H[:, :3, self.units]
         axes, turns = A, None
         if len(self.program.plan.ball_links):

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from calibody.mechanics.assembly import Frames, combined
+from calibody.mechanics.assembly import Frames, combined, pulls
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law, load
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
@@ -131,6 +131,10 @@ class Node(NamedTuple):
     G: Any
     C: Any
     """(nc, nv) what multipliers act through; G where that is it."""
+    length: Any
+    """(paths,)"""
+    pull: Any
+    """(paths, nv) gradient of the lengths, and what forces on paths act through."""
 
 
 class State(NamedTuple):
@@ -196,7 +200,17 @@ class Program:
         H = poses(s, geometry, q)
         T = twists(s, geometry, H)
         coordinates, Z, A = self.coordinates(values, q, H, T, s_near)
-        return Node(q, H, T, coordinates, Z, A, *self.constraints(values, H, T, coordinates, Z, A))
+        return Node(q, H, T, coordinates, Z, A, *self.constraints(values, H, T, coordinates, Z, A), *self.paths(values, H, T))
+
+    def paths(self, values: Values, H: Any, T: Any) -> tuple[Any, Any]:
+        """Lengths of all paths, and their gradients."""
+        plan = self.plan
+        if not plan.paths:
+            return np.zeros(0), np.zeros((0, self.structure.nv))
+        parts = [self.measured(group.type.measure, group.touches, values.elements[group.name], H, T)[:2] for group in plan.paths]
+        back = np.argsort(np.concatenate(plan.path_order))
+        length, pull = (jnp.concatenate([part[k][0] for part in parts])[back] for k in (0, 1))
+        return length, pull
 
     def coordinates(self, values: Values, q: Any, H: Any, T: Any, s_near: Any) -> tuple[Any, Any, Any]:
         s, plan = self.structure, self.plan
@@ -292,20 +306,23 @@ class Program:
 
     def _joints(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         plan, count = self.plan, len(self.structure.law_owners)
-        sL, sR, AL, AR, ZR = (self.combined(values, x) for x in (a.s, b.s, a.A, b.A, b.Z))
+        sL, sR = (self.combined(values, x.s, x.length) for x in (a, b))
+        AL, AR, ZR = (self.combined(values, x, node.pull) for x, node in ((a.A, a), (b.A, b), (b.Z, b)))
         sm, rho = 0.5 * (sL + sR), (sR - sL) / h
         t, t_s, t_r = jnp.concatenate([applied[plan.coordinate_dof], jnp.zeros(count - len(plan.coordinate_dof))]), jnp.zeros(count), jnp.zeros(count)
         for group in plan.coordinate_forces:
             c, every = group.touches, np.array_equal(group.touches, np.arange(count))
-            found = group.type.force(sm if every else sm[c], rho if every else rho[c], values.elements[group.name], Setting(delta, control=u))
+            control = u if group.controls is None or len(group.controls) == len(u) else u[group.controls]
+            found = group.type.force(sm if every else sm[c], rho if every else rho[c], values.elements[group.name], Setting(delta, control=control))
             t, t_s, t_r = (total + (new if every else new @ np.eye(count)[c]) for total, new in zip((t, t_s, t_r), found[:3], strict=True))
         left, right = law.ends(t, rho, values.coordinate_inertia, h)
         _, LR, _, _ = law.ends_by_coordinates(t_s, t_r, values.coordinate_inertia, h)
         return AL.T @ left, AR.T @ right, AL.T @ (LR[:, None] * ZR)
 
-    def combined(self, values: Values, rows: Any) -> Any:
-        """Rows of the scalar coordinates, and of transmissions after them."""
-        return jnp.concatenate([rows, values.combinations @ rows]) if len(self.structure.combinations) else rows
+    def combined(self, values: Values, rows: Any, of_paths: Any) -> Any:
+        """Rows of the scalar coordinates, of transmissions after them, and of paths."""
+        rows = jnp.concatenate([rows, values.combinations @ rows]) if len(self.structure.combinations) else rows
+        return jnp.concatenate([rows, of_paths]) if self.plan.paths else rows
 
     def _balls(self, values: Values, a: Node, b: Node, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
         plan = self.plan
@@ -513,10 +530,11 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
     """The state at a known start, on the host: `p_0 = M v_0` (bodies and armatures), and a straight extrapolation as first guess."""
     f, M = at.frames, at.M
     Z, A, turns = axes_of(structure, f)
+    pull = pulls(plan_of(structure), numbers, f.between(0, 1))[..., 0]
     if structure.coordinates != TREE:
-        own, other = combined(structure, A), combined(structure, Z)
+        own, other = (np.concatenate([combined(structure, x), pull]) for x in (A, Z))
         M = M + own.T @ (plan_of(structure).coordinate_inertia(numbers)[:, None] * other) + np.einsum("kij,k,kil->jl", turns, numbers.ball_law[3], turns)
-    node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C)
+    node = Node(start.q, f.H[..., 0], f.T[:, :, 0], start.s, Z, A, at.g, at.G, at.C, f.s[plan_of(structure).first_path :, 0], pull)
     d = h * start.v
     rubbing = np.zeros(len(plan_of(structure).loaded_coordinates[0]) + 3 * len(plan_of(structure).loaded_balls[0]))
     return State(node, M @ start.v, at.g, d, d, d, np.zeros(structure.nc), rubbing, np.ones(()))

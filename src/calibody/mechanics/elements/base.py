@@ -146,7 +146,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class CoordinateForce:
-    """A force t on a joint's coordinate s or on a transmission, per element, from `s_m` and `rho` of an interval (or the coordinate and its rate at one instant)."""
+    """A force t on a joint's coordinate s, on a transmission or on a path, per element, from `s_m` and `rho` of an interval (or the coordinate and its rate at one instant)."""
 
     name: str
     fields: tuple[str, ...]
@@ -154,7 +154,7 @@ class CoordinateForce:
     owners: Callable[[Any], Sequence[tuple[str, str]]]
     """Of a structure: kind and name of what every element's numbers belong to."""
     touches: Callable[[Any], Sequence[int]]
-    """Of a structure: the scalar coordinate of every element, or, counted on after these, its transmission."""
+    """Of a structure: the scalar coordinate of every element, or, counted on after these, its transmission or path."""
     numbers: Callable[[Any, Model], Sequence[Sequence[float]]]
     """Of a structure and a model: `data` of all elements."""
     force: Callable[[Any, Any, Any, Setting], tuple[Any, Any, Any, Any]]
@@ -165,8 +165,8 @@ class CoordinateForce:
     """Of s and data."""
     inertia: str = ""
     """The field that is no force but an inertia on s."""
-    driven: bool = False
-    """Whether every element has a control: there are as many as actuators."""
+    controls: Callable[[Any], Sequence[int]] | None = None
+    """Of a structure: the actuator whose control every element has; None: they have none."""
 
 
 def two_bodies(element: Any) -> tuple[str, str]:

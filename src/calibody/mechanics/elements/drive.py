@@ -1,4 +1,4 @@
-"""An actuator's force on a joint's coordinate or a transmission: `gear clip(gain u + bias - stiffness gear s - damping gear rho, force_range)`, u its control."""
+"""An actuator's force on a joint's coordinate, a transmission or a path: `gear clip(gain u + bias - stiffness gear s - damping gear rho, force_range)`, u its control."""
 
 from __future__ import annotations
 
@@ -57,13 +57,19 @@ def _owners(structure: Any) -> Sequence[tuple[str, str]]:
     return [("actuator", a.name) for a in structure.model.actuators]
 
 
-def _touches(structure: Any) -> Sequence[int]:
+def acted_on(structure: Any) -> Sequence[int]:
+    """What every actuator acts on: a joint's coordinate, or, counted on after these, a transmission or a path."""
     owner = {kind_and_name: c for c, kind_and_name in enumerate(structure.law_owners)}
-    return [owner["transmission", a.transmission] if a.transmission else owner["joint", a.joint] for a in structure.model.actuators]
+    through = ((("path", a.path) if a.path else ("transmission", a.transmission) if a.transmission else ("joint", a.joint)) for a in structure.model.actuators)
+    return [owner[one] for one in through]
+
+
+def _controls(structure: Any) -> Sequence[int]:
+    return range(len(structure.model.actuators))
 
 
 def _numbers(structure: Any, model: Model) -> Sequence[Sequence[float]]:
     return [[*(getattr(a, f) for f in ACTUATOR), *(a.force_range or UNLIMITED)] for a in model.actuators]
 
 
-TYPE = CoordinateForce("drive", ACTUATOR, _owners, _touches, _numbers, _force, _by_numbers, _energy, driven=True)
+TYPE = CoordinateForce("drive", ACTUATOR, _owners, acted_on, _numbers, _force, _by_numbers, _energy, controls=_controls)

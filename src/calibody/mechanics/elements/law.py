@@ -1,4 +1,4 @@
-"""The law of a joint or a transmission on its coordinate `s` over one interval: spring, damper, dry friction, armature.
+"""The law of a joint, a transmission or a path on its coordinate `s` over one interval: spring, damper, dry friction, armature.
 
     t = -k y(s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) share(rho)
     s_m = (s_L + s_R)/2,   rho = (s_R - s_L)/h
@@ -174,7 +174,7 @@ def _numbers(structure: Any, model: Model) -> Sequence[Sequence[float]]:
         if joint.kind == FREE:
             row |= {"springref": joint.spring_position[coordinate.component], "friction": 0.0}
         out.append([*row.values()])
-    return [*out, *([getattr(t, f) for f in LAW] for t in model.transmissions)]
+    return [*out, *([getattr(t, f) for f in LAW] for t in (*model.transmissions, *model.paths))]
 
 
 TYPE = CoordinateForce("law", LAW, _owners, _touches, _numbers, _force, _by_numbers, _energy, inertia="armature")
