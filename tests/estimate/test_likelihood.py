@@ -17,6 +17,7 @@ from calibody.estimate.equation_error import EquationError, FirstMotion
 from calibody.estimate.hyper import ChannelSize, ForceSize, Hyper, MemoryTime, SlowSize
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.marginal import dependent
+from calibody.estimate.maximise import maximise
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.noise import noises, process_noise
 from calibody.estimate.problem import Problem
@@ -290,6 +291,18 @@ def test_unmodelled_forces_are_the_same_on_every_mesh() -> None:
     coarse, fine = (cb.fit(pendulum(), run, unknown, process_noise="auto", h=h) for h in (0.005, 0.0025))
     assert fine.process_noise["hinge"] == pytest.approx(coarse.process_noise["hinge"], rel=5e-4)
     assert fine.fit[0].sd == pytest.approx(coarse.fit[0].sd, rel=5e-4)
+
+
+def test_an_inertia_grows_from_next_to_nothing() -> None:
+    """Where another fit has left it, begun there by `extend` for one: by doubling alone it stayed, and that was called converged."""
+    path, ends = "body.arm.inertia.yy", []
+    problem, x, theta = begun(pendulum(), shaken(sd=2e-3), {path: 0.004}, 0.01, "tree", [FORCE])
+    function = Likelihood(problem, [FORCE])
+    for first in (theta, np.array([1e-20])):
+        found = maximise(function, function.at(x, first, function.sizes(problem)), lambda _: None)
+        assert found.status == "converged"
+        ends.append(found.spot)
+    assert ends[1].theta == pytest.approx(ends[0].theta, rel=1e-3) and ends[1].value == pytest.approx(ends[0].value, abs=1e-3)
 
 
 def test_a_fit_without_forces_agrees_where_they_are_noise() -> None:

@@ -75,3 +75,11 @@ def test_a_slower_clock() -> None:
     assert np.allclose(slow.drives[0].signal.times, 1.5 * run.drives[0].signal.times)
     assert np.array_equal(slow["joint.hinge.angle"].values, run["joint.hinge.angle"].values)
     assert replace(slow, name="again").slower(1.0 / 1.5).end == pytest.approx(run.end)
+
+
+def test_forces_that_last_a_little_longer_than_a_step() -> None:
+    """A run of 249.5 times as long as its forces last has 248 or 249 of them, by rounding; the same with another clock."""
+    run = swing(torque=0.3, sd=1e-3).cut(end=3.99)
+    result = cb.fit(arm(), run, UNKNOWNS, process_noise=0.003, h=0.02)
+    assert result.problem.runs[0].hold > result.mesh.h  # type: ignore[union-attr]
+    assert {rest.path for rest in result.rests_on} == {"world.gravity", "time"}

@@ -29,7 +29,7 @@ def pendulum(links: int = 1, **law: Any) -> cb.Model:
         cb.Body(f"link{i}", parent="world" if i == 0 else f"link{i - 1}", mass=1.0 + 0.3 * i, com=(0.0, 0.0, -0.2), inertia=(0.03, 0.03, 0.01), position=(0.0, 0.0, -0.4 * (i > 0)))
         for i in range(links)
     ]  # fmt: skip
-    return cb.Model("pendulum", bodies, [cb.Joint(f"hinge{i}", f"link{i}", axis=(0.0, 1.0, 0.0), damping=0.05, **law) for i in range(links)])
+    return cb.Model("pendulum", bodies, [cb.Joint(f"hinge{i}", f"link{i}", axis=(0.0, 1.0, 0.0), **({"damping": 0.05} | law)) for i in range(links)])
 
 
 def recorded(motion: cb.Motion, name: str = "swing", seed: int = 0, known: dict[str, float] | None = None, sd: float | None = NOISE) -> cb.Recording:
@@ -143,9 +143,9 @@ def test_the_adjoint_finds_what_gauss_newton_finds() -> None:
 
 @pytest.mark.slow
 def test_the_adjoint_costs_the_same_for_4_and_for_200_parameters() -> None:
-    n, law = 17, {"friction": 0.02, "friction_rate": 0.05, "stiffness": 5.0, "armature": 0.02, "stribeck": 0.01, "stribeck_rate": 0.2}
+    n, law = 17, {"damping": 0.3, "friction": 0.02, "friction_rate": 0.05, "stiffness": 5.0, "armature": 0.02, "stribeck": 0.01, "stribeck_rate": 0.2}
     model = pendulum(n, **law)
-    run = swing(model, 5.0)
+    run = recorded(cb.simulate(model, 3.0, H, {f"joint.hinge{i}.angle": 0.2 * (-1.0) ** i for i in range(n)}))
     fields = [*(f"body.link{{}}.inertia.{c}" for c in ("xx", "yy", "zz", "xy", "xz", "yz")), "body.link{}.mass"]
     fields += [f"joint.hinge{{}}.{f}" for f in ("damping", "friction", "stiffness", "armature", "stribeck")]
     paths = [f.format(i) for f in reversed(fields) for i in range(n)]

@@ -28,6 +28,8 @@ from calibody.solve.gauss_newton import Iteration
 from calibody.solve.threads import one_thread
 
 LIGHTEST, HEAVIEST = 0.5, 2.0
+RISES = 0.1
+"""Declared scales by which a mass or inertia may grow in any step: from next to nothing, where another fit may have left it, doubling leads nowhere, and steps that can promise nothing look like the end."""
 DECREMENT = 1e-4
 SHORTEST = 0.04
 """Length below which a step is damped instead."""
@@ -148,7 +150,8 @@ def _room(function: Likelihood, spot: Spot, here: Derivatives, inertial: np.ndar
     held = function.vanished(here)
     low[p:], high[p:] = np.where(held, 0.0, np.maximum(low[p:], -FARTHEST)), np.where(held, 0.0, np.minimum(high[p:], FARTHEST))
     scale = inertial & (at > 0.0)
-    low, high = np.where(scale, np.maximum(low, (LIGHTEST - 1.0) * at), low), np.where(scale, np.minimum(high, (HEAVIEST - 1.0) * at), high)
+    most = np.maximum((HEAVIEST - 1.0) * at, RISES * function.scale)
+    low, high = np.where(scale, np.maximum(low, (LIGHTEST - 1.0) * at), low), np.where(scale, np.minimum(high, most), high)
     return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 

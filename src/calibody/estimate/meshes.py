@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibody.errors import NumericalError
 from calibody.estimate import marginal, noise, robust as robust_loss
 from calibody.estimate.beginning import best_start, slow_hypers, with_memory
 from calibody.estimate.coupling import coupled
@@ -156,13 +157,26 @@ class Meshes:
     def _minimised(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
         """Gauss-Newton; again with an impact more where the motion goes through something."""
         with np.errstate(all="ignore" if self.touching.act else None):  # a wrong sequence of impacts may lead anywhere
-            solution = minimise(problem, x, theta, settings, self._note)
+            solution = self._tried(problem, x, theta, settings)
             for _ in range(self.touching.rounds):
                 more = self.touching.completed(solution) if solution.converged else None
                 if more is None:
                     break
-                solution = minimise(more[0], more[1], solution.theta, settings, self._note)
+                new = self._tried(more[0], more[1], solution.theta, settings)
+                if not new.converged:  # what is still in the way is said at the end
+                    break
+                solution = new
         return solution
+
+    def _tried(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
+        """Gauss-Newton; impacts that no equations can have are a fit that did not converge, not a failure."""
+        try:
+            return minimise(problem, x, theta, settings, self._note)
+        except NumericalError:
+            if not problem.struck:
+                raise
+            F = problem.values(x, theta)[0]
+            return Solution(list(x), theta, "stopped: no motion has such a sequence of impacts.", 0.5 * float(F @ F), [], None, problem)
 
     def _rubbed(
         self, problem: Problem, x: Sequence[States], theta: np.ndarray, rates: np.ndarray, coarse: Level | None, tolerance: float

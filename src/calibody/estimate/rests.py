@@ -46,14 +46,18 @@ def _gravity(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterat
 
 
 def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[tuple[str, str, _Values]]:
-    slower = replace(problem, runs=tuple(_slower(run, 1.0 + APART) for run in problem.runs))
-    yield "time", "the sampling period", slower.values(x, theta)
+    runs = [_slower(run, 1.0 + APART) for run in problem.runs]
+    if all(
+        slow.samples == run.samples and slow.layout.size == run.layout.size for slow, run in zip(runs, problem.runs, strict=True)
+    ):  # but for roundings of times
+        yield "time", "the sampling period", replace(problem, runs=tuple(runs)).values(x, theta)
 
 
 def _slower(run: Run, factor: float) -> Run:
-    """The same nodes and samples, all times so many times as large."""
-    slow = Run.of(run.structure, run.recording.slower(factor), factor * run.h, run.noise, factor * run.hold)
-    return replace(slow, active=run.active, typical=run.typical, weights=run.weights, deltas=run.deltas, turning=run.turning, smooth=run.smooth)
+    """The same nodes, samples and unmodelled forces, all times so many times as large."""
+    slow = Run.of(run.structure, run.recording.slower(factor), factor * run.h, run.noise)
+    hold = slow.h * (run.K - 1) / (run.draws + 1)  # as many forces, however the time that they last was rounded
+    return replace(slow, hold=hold, active=run.active, typical=run.typical, weights=run.weights, deltas=run.deltas, turning=run.turning, smooth=run.smooth)
 
 
 def _term(path: str, words: str, problem: Problem, here: _Values, there: _Values) -> Term:

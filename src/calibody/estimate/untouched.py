@@ -15,6 +15,8 @@ import numpy as np
 from calibody.estimate.flights import Struck
 from calibody.estimate.happened import slipping
 from calibody.estimate.result import IMPACTS_DOUBTED
+from calibody.estimate.settle import missed
+from calibody.mechanics.contact import Spots
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Solution
@@ -58,7 +60,21 @@ def _acted(problem: Observed, solution: Solution, recordings: list[Recording], f
             f"{IMPACTS_DOUBTED}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or "
             'wrong, something rests or slides, or the law of impacts is not the model\'s (try contacts = "free").'
         )
-    return [*out, *_wide(found), *_sticking(problem, solution)]
+    return [*out, *_through(problem, solution, recordings), *_wide(found), *_sticking(problem, solution)]
+
+
+def _through(problem: Observed, solution: Solution, recordings: list[Recording]) -> list[str]:
+    """Runs whose motion goes through something all the same."""
+    out = []
+    for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
+        model, numbers, _ = problem.model_of(r, solution.theta)
+        hit = missed(run, model, numbers, states)
+        if hit is not None:
+            name = Spots.of(run.structure).owner_name(hit.spot)
+            out.append(
+                f"{IMPACTS_DOUBTED}: the fitted motion of {recordings[r].name} goes through {name} at t = {hit.time:.4g} s, and no impact there explains the data."
+            )
+    return out
 
 
 def _wide(found: Uncertainty) -> list[str]:
