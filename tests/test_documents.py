@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import math
 import re
 import shlex
 import subprocess
@@ -296,6 +297,13 @@ def test_no_page_has_code_that_is_not_run() -> None:
     run = {NOTEBOOK} | set(re.findall(r'"(\w+\.md)", "exec"', Path(__file__).read_text(encoding="utf-8")))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     assert {p.name for p in pages if "```python" in p.read_text(encoding="utf-8")} == run
+
+
+def test_the_example_of_prescribed_motion_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "concepts.md").read_text(encoding="utf-8"), re.DOTALL)
+    scope: dict = {}
+    exec(compile(block, "concepts.md", "exec"), scope)
+    assert scope["motion"]["joint.hinge.angle"][500] == pytest.approx(0.3 * math.sin(3.0))
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Transmission as Transmission,
         World as World,
         Wrap as Wrap,
+        along as along,
     )
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
@@ -88,6 +89,7 @@ _ELEMENTS = (
     "Transmission",
     "World",
     "Wrap",
+    "along",
 )
 _LATER = {
     **dict.fromkeys(_ELEMENTS, "calibody.model"),

@@ -31,7 +31,7 @@ LATER = [
     ('column = "theta"', 'column = "thta"', "swing.toml:5: ", '"swing.csv" has no column "thta"', 'did you mean "theta"?'),
     ("sd = 0.004", 'unit = "mm"', "swing.toml:5: ", 'cannot be measured in "mm"'),
     ('"actuator.motor"', '"actuator.moter"', "swing.toml:6: ", 'did you mean "actuator.motor"?'),
-    ('"actuator.motor"', '"joint.hinge.angle"', "swing.toml:", "cannot be driven"),
+    ('"actuator.motor"', '"joint.hinge.angle"', "swing.toml:", "a drive prescribes it"),
     ('"body.arm.mass"', '"body.arm.weight"', "swing.toml:8: ", 'did you mean "mass"?'),
     ('"body.arm.mass"', '"body.amr.mass"', "swing.toml:8: ", 'did you mean "arm"?'),
     ('"joint.hinge.damping"', '"joint.hinge.viscous"', "swing.toml:10: ", 'did you mean "damping"?'),

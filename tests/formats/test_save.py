@@ -16,12 +16,12 @@ from calibody.errors import CalibodyError, FormatError
 from calibody.formats.source import differences
 
 NO_PLACE_MJCF = re.compile(
-    r"joint\..*\.(friction_rate|stribeck|stribeck_rate|(angular_)?compliance|(angular_)?relaxation|load_friction|load_stribeck|friction_radius)$|loop\..*\.(compliance|relaxation|length)$|sensor\..*\.(bias|gain|delay)$"
+    r"joint\..*\.(friction_rate|damping_skew|friction_skew|stribeck|stribeck_rate|(angular_)?compliance|(angular_)?relaxation|load_friction|load_stribeck|friction_radius)$|loop\..*\.(compliance|relaxation|length)$|sensor\..*\.(bias|gain|delay)$"
     r"|body\.flyer\.(position|orientation)|joint\.joint_6\.(position|anchor)|joint\.(joint_6|socket)\.(reference|springref|axis)"
     r"|loop\.(pin|glue)\.polynomial|loop\.pin\.orientation|loop\.couple\.(anchor|orientation)"
 )
 NO_PLACE_URDF = re.compile(
-    r"world\.|body\.base\.(position|orientation|com)|body\.tip\.com|joint\..*\.(anchor|reference|stiffness|springref|friction_rate|stribeck|stribeck_rate|armature|(angular_)?compliance|(angular_)?relaxation|load_friction|load_stribeck|friction_radius)"
+    r"world\.|body\.base\.(position|orientation|com)|body\.tip\.com|joint\..*\.(anchor|reference|stiffness|springref|friction_rate|damping_skew|friction_skew|stribeck|stribeck_rate|armature|(angular_)?compliance|(angular_)?relaxation|load_friction|load_stribeck|friction_radius)"
     r"|loop\..*\.(anchor|orientation|compliance|relaxation|length|polynomial\.c[234])|geometry\."
 )
 

@@ -12,8 +12,9 @@ from calibody.mechanics import assembly, equations
 from calibody.mechanics.equations import evaluate
 from calibody.mechanics.kinematics import Geometry, bracket, difference, poses, retract, twists
 from calibody.mechanics.parameters import columns
+from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
-from calibody.mechanics.structure import VELOCITIES, Numbers, Structure
+from calibody.mechanics.structure import Numbers, Structure
 
 NODES = 5
 RELATIVE = 1e-6
@@ -46,6 +47,8 @@ def everything() -> cb.Model:
                 friction=0.2,
                 friction_rate=2.0,
                 stribeck=0.1,
+                damping_skew=-0.2,
+                friction_skew=0.1,
                 stiffness=2,
                 springref=0.1,
                 armature=0.1,
@@ -62,6 +65,25 @@ def everything() -> cb.Model:
             cb.Loop("gear", "coupling", joint1="h2", joint2="h3", polynomial=(0.1, 0.5, 0.3, 0.2, 0.1)),
             cb.Loop("held", "coupling", joint1="s", polynomial=(0.1, 0, 0, 0, 0)),
             cb.Loop("rod", "distance", "c", "f", anchor1=(0.1, 0.2, 0.3), anchor2=(0.3, 0.1, 0.2), length=0.7),
+            cb.Loop(
+                "pin", "hinge", "c", "f", anchor1=(0.2, 0.1, 0), anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)
+            ),
+            cb.Loop("cross", "universal", "b", "w", anchor1=(0.2, 0.1, 0), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)),
+            cb.Loop("sleeve", "cylindrical", "world", "d", anchor1=(0.2, 0.1, 0), anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2)),
+            cb.Loop("guide", "slide", "d", "c", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), orientation2=(0.7, 0.1, 0.4, -0.2)),
+            cb.Loop("plane", "point", "a", "f", anchor2=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="y"),
+            cb.Loop("line", "point", "d", "f", anchor1=(0.1, 0, 0.3), orientation1=(0.8, 0.3, 0.1, 0.2), mask="xz"),
+            cb.Loop(
+                "wheel",
+                "rolling",
+                "f",
+                anchor1=(0.2, 0.1, 0),
+                anchor2=(0.1, 0, 0.3),
+                orientation1=(0.8, 0.3, 0.1, 0.2),
+                orientation2=(0.9, 0.2, 0.1, -0.1),
+                length=0.4,
+            ),
+            cb.Loop("skate", "knife", "d", anchor1=(0.2, 0.1, 0.1), orientation1=(0.8, 0.3, 0.1, 0.2)),
             cb.Loop("strut", "distance", "world", "d", anchor1=(0.1, 0.2, 0.3), length=0.7),
             cb.Loop("knee", "curve", joint1="h1", joint2="h3", curve=((-1.5, 0.2, 0.1), (-0.2, 0.5, -0.3), (0.4, 0.1, 0.6), (1.7, 0.9, 0.2))),
             cb.Loop("short", "curve", joint1="s", joint2="h2", curve=((-0.5, 0.2, 0.1), (0.7, 0.9, 0.2))),
@@ -70,10 +92,25 @@ def everything() -> cb.Model:
             cb.Spring("between", "c", "f", point1=(0.1, 0.1, 0.1), stiffness=3, damping=0.5, rest_length=0.2),
             cb.Spring("ground", "c", "world", stiffness=3, damping=0.5, rest_length=0.2),
         ],
-        bushings=[cb.Bushing("bush", "d", "f", stiffness=stiff(), damping=stiff())],
+        bushings=[
+            cb.Bushing(
+                "bush", "d", "f", stiffness=stiff(), damping=stiff(), k_plus=(1.0, 2, 3, 1, 2, 3), k_minus=(2.0, 0.5, 1, 2, 0, 1), k3=(0.5, 1, -1, 0.3, 0.2, 1)
+            )
+        ],
         transmissions=[
             cb.Transmission(
-                "belt", ("h1", "h3", "s"), (0.7, -1.3, 0.4), stiffness=2.0, springref=0.3, damping=0.4, friction=0.2, stribeck=0.1, armature=0.2, backlash=0.5
+                "belt",
+                ("h1", "h3", "s"),
+                (0.7, -1.3, 0.4),
+                stiffness=2.0,
+                springref=0.3,
+                damping=0.4,
+                friction=0.2,
+                stribeck=0.1,
+                damping_skew=0.3,
+                friction_skew=-0.1,
+                armature=0.2,
+                backlash=0.5,
             ),
             cb.Transmission("wrist", ("h2", "h3"), (1.0, 0.5), friction=0.1, armature=0.1),
         ],
@@ -92,6 +129,8 @@ def everything() -> cb.Model:
             cb.Site("p4", "c", (6.0, 0.5, 0.4)),
             cb.Site("side", "d", (0.3, 0.2, 0.1)),
             cb.Site("in", "f", (0.05, 0.0, 0.0)),
+            cb.Site("tip", "c", (0.1, 0.2, 0.3), (0.9, 0.1, 0.2, 0.3)),
+            cb.Site("plate", "f", (0.3, 0.1, -0.2)),
         ],
         geometries=[
             cb.Geometry("ball", "f", "sphere", (4.2,), (0.1, 0.2, 0.1)),
@@ -115,6 +154,13 @@ def everything() -> cb.Model:
     )
 
 
+DRIVEN = [
+    "joint.h1.angle", "joint.ff.position.y", "site.plate.position.z", "site.tip.force.x", "site.tip.torque.y", "site.tip.force.own.z", "site.tip.torque.own.x",
+    "site.plate.force.y", "body.d.force.z", "body.c.torque.x", "spring.between.force", "spring.ground.force",
+]  # fmt: skip
+"""Drives that prescribe, push and pull."""
+
+
 class Case:
     """A random point of the equations: not a solution, so that every term counts."""
 
@@ -123,15 +169,15 @@ class Case:
         self.model = everything()
         if coordinates == "loaded":
             coordinates, self.model = "free", self.model.replace(LOADED)
-        self.structure = s = Structure.build(self.model, coordinates)
+        self.structure = s = Structure.build(self.model, coordinates, driven=DRIVEN)
         self.numbers = Numbers.of(s)
         q = retract(s, rng.normal(size=(s.nq, 1)), np.zeros((s.nv, 1)))
         q = np.concatenate([retract(s, q, 0.1 * k + 0.03 * rng.normal(size=(s.nv, 1))) for k in range(NODES)], axis=1)
-        applied = sum(VELOCITIES[u.kind] for u in s.tree_units)
-        point = Point(
-            q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(len(self.model.actuators), NODES - 1)), rng.normal(size=(applied, NODES - 1)), 0.1, 0.3
+        applied = rng.normal(size=(s.applied_rows, NODES - 1))
+        point = Point(q, rng.normal(size=(s.nc, NODES)), rng.normal(size=(len(self.model.actuators), NODES - 1)), applied, 0.1, 0.3)
+        self.point = replace(
+            point, given=rng.normal(size=(len(s.prescribed), NODES)), turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q)
         )
-        self.point = replace(point, turns=None if coordinates == "tree" else assembly.turns_along(s, self.numbers, q))
         self.result = evaluate(s, self.numbers, self.point)
 
     def values(self, **change: np.ndarray):
@@ -179,6 +225,12 @@ def test_constraints_by_coordinates(case: Case) -> None:
     np.testing.assert_allclose(exact, central(case, 2, 0, "constraint", 2), atol=RELATIVE * np.abs(exact).max())
 
 
+def test_velocity_rows_by_the_node_before(case: Case) -> None:
+    exact = case.result.dense_before(2)
+    assert np.abs(exact).max() > 0.1
+    np.testing.assert_allclose(exact, central(case, 2, -1, "constraint", 2), atol=RELATIVE * np.abs(exact).max())
+
+
 def test_residual_by_multipliers(case: Case) -> None:
     """In `free` a coupling acts through the joint's axis, which is G' only where the joints hold."""
     acting = case.result.dense_acting(2)
@@ -207,11 +259,28 @@ def test_residual_by_control(case: Case) -> None:
             np.testing.assert_allclose(exact[: case.structure.nv, a], (found[0] - found[1]) / 2e-3, atol=1e-10)
 
 
+def test_residual_by_applied_forces(case: Case) -> None:
+    """Forces on joints, bodies and springs enter through what `assembly.driving` says, at both ends of an interval."""
+    s, h = case.structure, case.point.h
+    frames = assembly.frames(s, case.numbers, case.point)
+    for row in range(s.applied_rows - len(s.prescribed)):
+        dofs, left, right = assembly.driving(plan_of(s), case.numbers, frames, row)
+        for side, ends in ((0, right[:, 0]), (1, left[:, 1])):
+            found = []
+            for sign in (1, -1):
+                applied = case.point.applied.copy()
+                applied[row, side] += sign * 1e-2
+                found.append(case.values(applied=applied).residual[:, 0])
+            expected = np.zeros(s.nv)
+            np.add.at(expected, dofs, -0.5 * h * ends)
+            np.testing.assert_allclose((found[0] - found[1]) / 2e-2, expected, atol=1e-10)
+
+
 def paths(case: Case) -> list[str]:
-    """Every number of the model but frictions of joints that cannot have them, and widths of zero (friction is sharp there, and soft beside it); of a model with friction by load,
+    """Every number of the model but frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) and skews of friction that there is none of; of a model with friction by load,
     what has to do with friction."""
     refused = ("joint.bl.stribeck", "joint.ff.stribeck", "joint.bl.load_stribeck", "joint.ff.load_stribeck", "joint.ff.load_friction")
-    sharp = [p for p in everything().parameters if p.endswith(".friction_rate") and not everything()[p]]
+    sharp = [p for p in everything().parameters if p.endswith((".friction_rate", "_skew")) and not everything()[p]]
     return [p for p in everything().parameters if p not in (*refused, *sharp) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
 
 

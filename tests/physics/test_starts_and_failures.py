@@ -190,7 +190,7 @@ def test_step_that_does_not_converge() -> None:
         ({"duration": 0.1, "initial": {"joint.pivot.angel": 1.0}}, 'did you mean "joint.pivot.angle"'),
         ({"duration": 0.1, "initial": {"joint.pivot.angle": math.nan}}, "finite"),
         ({"duration": 0.1, "initial": {"body.bob.com": (1.0, 0.0, 0.0)}}, "cannot be set"),
-        ({"duration": 0.1, "drive": {"joint.pivot.angle": 1.0}}, "cannot be driven"),
+        ({"duration": 0.1, "drive": {"joint.pivot.rate": 1.0}}, "cannot be driven"),
         ({"duration": 0.1, "drive": {"joint.pivot.force": math.inf}}, "not finite"),
         ({"duration": 0.1, "drive": {"joint.pivot.force": [1.0, 2.0]}}, "one per interval"),
         ({"duration": 0.1, "stepper": "variational!"}, "did you mean"),

@@ -81,6 +81,7 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         iterations=0,
         notes=model.notes,
         start=float(run.times[0]),
+        given=run.given,
     )
 
 
@@ -221,6 +222,7 @@ class _Windows:
             control=whole.control[:, between],
             applied=whole.applied[:, between],
             turns=None if whole.turns is None else whole.turns[:, every],
+            given=whole.given[:, every],
         )
 
     def values(self, moved: Motion) -> np.ndarray:

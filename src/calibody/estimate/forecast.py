@@ -206,7 +206,9 @@ class Planned:
         )
         recording = Recording("planned", observed, drives)
         sizes = [Noise(dict(noise.noises([recording], noise.Forces())[0][0].measured), frozenset(), {})]
-        worker = Meshes(self.structure, [recording], self.unknowns, sizes, True)
+        pushed = [c.path for c in motion.structure.driven]
+        structure = Structure.build(self.model, self.coordinates, model_paths(self.unknowns), pushed) if pushed else self.structure
+        worker = Meshes(structure, [recording], self.unknowns, sizes, True)
         problem = worker.problem(motion.h, sizes)
         run = problem.runs[0]
         if self.structure.nc:

@@ -18,6 +18,7 @@ from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
+from calibody.estimate.run import driven_by
 from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
@@ -72,7 +73,7 @@ def foresee(
 ) -> Identifiability:
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(runs))
     touching = Touching.of(structure, runs, unknowns, contacts, process_noise, False)
     refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     period = min(r.period for r in runs)

@@ -80,7 +80,7 @@ def _dependent(run: Run, equations: Sparse) -> float:
     """With the determinant of what makes new noise of forces that have a memory."""
     forces = run.layout.by_name.get(PROCESS)
     whitening = forces.log_whitening if isinstance(forces, Amounts) else 0.0
-    return whitening + (_general(run, equations) if len(run.ringing) or run.starts or not run.flying.all() else _nodes(run, equations))
+    return whitening + (_general(run, equations) if run.mixed or run.starts or not run.flying.all() else _nodes(run, equations))
 
 
 def _nodes(run: Run, equations: Sparse) -> float:

@@ -53,7 +53,7 @@ OBSERVABLE = {
     "path": ("length", "rate"),
     "actuator": ("force",),
     "loop": ("force",),
-    "site": ("position", "angle", "angular_rate", "acceleration", "force", "torque"),
+    "site": ("position", "angle", "angular_rate", "acceleration", "force", "torque", "applied"),
     "body": ("position", "com", "angle"),
 }
 INITIAL = "initial."
@@ -69,7 +69,7 @@ PARALLEL = 1e-4
 
 
 Driven = Callable[[], tuple[np.ndarray, np.ndarray]]
-"""Mean control (actuators, K - 1) and applied forces (tree velocities, K - 1), when they are asked for."""
+"""Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), when they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Sampled:
     """Derivatives (samples, K - 2) with respect to the multipliers of constraint rows at the inner nodes."""
     by_control: Mapping[int, Sparse] = field(default_factory=dict)
     """Derivatives (samples, K - 1) with respect to the mean control of actuators, by their index."""
-    by_applied: tuple[int, Sparse] | None = None
-    """A velocity of the tree, and the derivative (samples, K - 1) with respect to the force applied to it."""
+    by_applied: Mapping[int, Sparse] = field(default_factory=dict)
+    """Derivatives (samples, K - 1) with respect to applied forces, by their row."""
     by_number: Callable[[Place], np.ndarray | None] = lambda place: None
     """The derivative (samples,) with respect to a number of the model that the channel itself contains; None: it does not."""
 
@@ -172,8 +172,8 @@ def turns(channel: channels.Channel) -> bool:
 
 
 def is_force(channel: channels.Channel) -> bool:
-    """Whether a multiplier is observed."""
-    return channel.kind == "loop"
+    """Whether a multiplier is observed; so is the force on a joint that a drive moves as prescribed (`Structure.holding`)."""
+    return channel.kind == "loop" or channel.quantity == "applied"
 
 
 def is_drive(channel: channels.Channel) -> bool:
@@ -202,7 +202,9 @@ def is_inner(channel: channels.Channel) -> bool:
 
 
 def multiplier(structure: Structure, channel: channels.Channel) -> int:
-    """The constraint row whose multiplier the force of a loop is."""
+    """The constraint row whose multiplier a force is."""
+    if (held := structure.holding(channel)) is not None:
+        return held
     rows = [i for i, owner in enumerate(structure.row_owners) if owner == f"loop.{channel.name}"]
     return rows[channel.component or 0]
 
@@ -359,16 +361,16 @@ def at_samples(
     structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float, driven: Driven
 ) -> Sampled:
     """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
-    if is_drive(d.channel):
-        return _exerted(structure, numbers, f, d.channel, W, dW, h, driven)
-    if is_transmitted(d.channel):
-        return _transmitted(structure, model, numbers, f, multipliers, d.channel, h, W, dW)
-    if is_acceleration(d.channel):
-        return _felt(structure, model, numbers, f, d.channel, h, W, dW)
-    if is_force(d.channel):
+    if is_force(d.channel) or structure.holding(d.channel) is not None:
         row = multiplier(structure, d.channel)
         force = multipliers[row, 1:-1]
         return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, {row: W})
+    if is_drive(d.channel):
+        return _exerted(structure, numbers, f, d.channel, W, dW, h, driven)
+    if is_transmitted(d.channel):
+        return _transmitted(structure, model, numbers, f, multipliers, d.channel, h, W, dW, driven)
+    if is_acceleration(d.channel):
+        return _felt(structure, model, numbers, f, d.channel, h, W, dW)
     if d.rotation is not None:
         return _turned(*orientation(structure, model, numbers, f, d.channel), d, W, dW)
     if turns(d.channel):
@@ -457,10 +459,19 @@ def _felt(structure: Structure, model: Model, numbers: Numbers, f: Frames, chann
 
 
 def _transmitted(
-    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, channel: channels.Channel, h: float, W: Sparse, dW: Sparse
+    structure: Structure,
+    model: Model,
+    numbers: Numbers,
+    f: Frames,
+    multipliers: np.ndarray,
+    channel: channels.Channel,
+    h: float,
+    W: Sparse,
+    dW: Sparse,
+    driven: Driven,
 ) -> Sampled:
     """W times a component of what goes through a cut (`transmitted.py`). `along` takes twists (6, K) of links, by link."""
-    cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h), f.H.shape[3]
+    cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h, driven()[1] if structure.driven else None), f.H.shape[3]
     value = cuts.value(model, channel)
     pulls = cache(lambda: cuts.pulls(model, channel))
 
@@ -482,7 +493,9 @@ def _transmitted(
         return W @ moved
 
     by_multipliers = {row: W @ sp.diags(by) for row, by in cuts.by_multipliers(model, channel).items()}
-    return Sampled(W @ value, dW @ value, matrix, along, by_multipliers, by_number=lambda place: W @ cuts.by_number(model, channel, place))  # type: ignore[arg-type]
+    ends = {row: sp.diags(both, [0, 1], shape=(K - 2, K - 1)) for row, both in cuts.by_applied(model, channel).items()}  # type: ignore[arg-type]
+    by_applied = {row: W @ both for row, both in ends.items()}
+    return Sampled(W @ value, dW @ value, matrix, along, by_multipliers, {}, by_applied, lambda place: W @ cuts.by_number(model, channel, place))  # type: ignore[arg-type]
 
 
 def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, W: Sparse, dW: Sparse, h: float, driven: Driven) -> Sampled:
@@ -520,7 +533,7 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
         parts = (g.type.by_numbers(sm[on[a]], rho[on[a]], tuple(numbers.elements[g.name][:, e]), at)[g.type.fields.index(place.field)] for g, e in found)
         return W @ (acting[a] * sum(parts) + np.zeros(sm.shape[1]))
 
-    return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, None if alone else (velocity, W), by_number)
+    return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, {} if alone else {velocity: W}, by_number)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

@@ -145,7 +145,7 @@ class Moved:
     def channel(self, d: Data, reach: np.ndarray | None) -> Any:
         """What `Sampled.along` takes: the change of a channel at the nodes, (K,), the turn (3, K) of an orientation, ...; None if it does not move. `reach` as of `reach_of`."""
         channel, s, f = d.channel, self.structure, self.frames
-        if is_force(channel):
+        if is_force(channel) or s.holding(channel) is not None:
             return None
         if is_transmitted(channel):
             return {link: twist for link in range(s.n) if (twist := self.link(link)) is not None} or None

@@ -180,7 +180,8 @@ def _initial(motion: Motion, node: int = 0) -> dict[str, Any]:
     """A node of a motion as initial values of joints."""
     out: dict[str, Any] = {}
     follow = _following(motion, node)
-    for joint in motion.model.joints:
+    prescribed = {c.name for c in motion.structure.prescribed if c.kind == "joint"}
+    for joint in (j for j in motion.model.joints if j.name not in prescribed):
         quantities = {"hinge": ("angle",), "slide": ("position",), "ball": ("orientation",), "free": ("position", "orientation")}[joint.kind]
         for quantity in quantities if joint.name in follow else (*quantities, "rate"):
             out[f"joint.{joint.name}.{quantity}"] = motion[f"joint.{joint.name}.{quantity}"][node]

@@ -242,7 +242,7 @@ class Problem(Observed[Run, States]):
             Cx = run.seamed(Cx, model, numbers, motion)
             Ct = self._impacts_by_parameters(run, theta, run.keep_balance(Ct), motion) if parameters else Ct
         parts = F, Fx, Ft, C, Cx, Ct, run.layout.when
-        if not run.kept or len(run.ringing):
+        if not run.kept or run.mixed:
             return Linearised(Linearisation(*parts), result)
         return Linearised(OnNodes(*parts, (run.K, run.structure.nv, run.kept), tuple(by_nodes), *run.kept_gradient(result)), result)
 

@@ -21,6 +21,7 @@ from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
+from calibody.estimate.run import driven_by
 from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
@@ -88,7 +89,7 @@ def prepared(
     cleaned = [without(r) for r in recordings]
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
-    structure = Structure.build(model, coordinates, model_paths(unknowns))
+    structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(recordings))
     touching = Touching.of(structure, recordings, unknowns, contacts, process_noise, robust)
     refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     for recording in recordings:

@@ -124,7 +124,7 @@ class Nodes:
 
     def _data(self, observation: Observation) -> Data:
         channel = observe.check(self.structure.model, observation.channel, self.recording.channels)
-        if observe.is_drive(channel):
+        if observe.is_drive(channel) or channel.quantity == "applied":
             self._check_driven(channel)
         rotation = observe.measured_rotation(self.recording, channel)
         slack = 1e-9 * max(1.0, abs(self.times[-1]))
@@ -146,10 +146,19 @@ class Nodes:
     def _check_driven(self, channel: channels.Channel) -> None:
         """A force is observed beside a drive; where nothing is known to act, the measured force is the drive."""
         model = self.structure.model
+        held = self.structure.holding(channel) is not None
+        if channel.quantity == "applied" and not held:
+            raise CalibodyError(
+                f'The run "{self.recording.name}" observes "{channel.path}", the force that moves a site as prescribed; prescribe "{channel.whole.removesuffix("applied")}position".'
+            )
         actuators = [a for a in model.actuators if (channel.name == a.name if channel.kind == "actuator" else channel.name in model.acted_on(a))]
         driven = {d.channel for d in self.recording.drives}
         acts = any(f"actuator.{a.name}" in driven or a.bias or a.stiffness or a.damping for a in actuators)
-        if not acts and channel.path not in driven:
+        if held and (acts or channel.path in driven):
+            raise CalibodyError(
+                f'The run "{self.recording.name}" observes "{channel.path}" of a joint that a drive moves as prescribed, and something else drives it too; give up one of the two drives.'
+            )
+        if not acts and channel.path not in driven and not held:
             drive = f"joint.{channel.name}.force" if channel.kind == "joint" else f"actuator.{channel.name}"
             if channel.kind == "actuator" and not model.tables["actuator"][channel.name].path:
                 drive = f"joint.{model.first_joint(model.tables['actuator'][channel.name]).name}.force"
@@ -182,12 +191,13 @@ class Nodes:
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
         """(samples, K): from a channel at the nodes (for a rate, from its coordinate) to samples, and its derivative with respect to time."""
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
-        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) else self.interpolation
+        held = self.structure.holding(channel) is not None
+        between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) or held else self.interpolation
         W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if observe.is_rate(channel):
             W, dW = self.sampled_rates(channel, inside, W, dW)
-        if observe.is_drive(channel):
+        if observe.is_drive(channel) and not held:
             W, dW = (w @ observe.mean_matrix(self.K) for w in (W, dW))
         return sp.csr_matrix(W), sp.csr_matrix(dW)
 
@@ -206,11 +216,15 @@ class Nodes:
         return tuple(d for d in self.recording.drives if d.sd is not None)
 
     def drives(self, model: Model, states: States | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean control (actuators, K - 1) and applied joint forces (tree velocities, K - 1), with the actuators' delays; `states` have the drives' deviations."""
+        """Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), with the actuators' delays; `states` have the drives' deviations."""
         control = np.zeros((len(model.actuators), self.K - 1))
-        applied = np.zeros((self.structure.tree_nv, self.K - 1))
+        applied = np.zeros((self.structure.applied_rows, self.K - 1))
+        for channel, values in zip(self.structure.prescribed, self.given, strict=True):
+            applied[self.structure.applied_row(channel)] = values[1:]
         for drive in self.recording.drives:
             target, row, delay = self.driven(model, drive)
+            if target == "given":
+                continue
             lag = model.actuators[row].time_constant if target == "control" else 0.0
             means = self._signal(model, drive).means(self.times, delay, lag)
             if lag and drive.sd is not None:
@@ -236,11 +250,35 @@ class Nodes:
 
     def driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
-        channel, s = channels.drivable(model, drive.channel), self.structure
-        if channel.kind == "actuator":
+        channel, s = channels.driven(model, drive.channel), self.structure
+        if channels.is_control(channel):
             k = [a.name for a in model.actuators].index(channel.name)
             return "control", k, model.actuators[k].delay
+        if channels.prescribes(channel):
+            return "given", s.applied_row(channel), 0.0
+        if not channels.is_joint_force(channel):
+            return "applied", s.applied_row(channel), 0.0
+        if channel.components:
+            raise CalibodyError(f'"{drive.channel}" cannot be driven by a recording; drive joint.NAME.force of a hinge or slide, or the force at a site.')
         return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
+
+    @cached_property
+    def given(self) -> np.ndarray:
+        """(prescribed, K): where drives have joints and sites at the nodes, by the cubic spline through their samples."""
+        out, drives = np.zeros((len(self.structure.prescribed), self.K)), {d.channel: d for d in self.recording.drives}
+        for row, channel in zip(out, self.structure.prescribed, strict=True):
+            channels.refuse_both(self.structure.model, channel.path, self.recording.channels, self.recording.name)
+            drive = drives.get(channel.path)
+            if drive is None:
+                raise CalibodyError(
+                    f'Another run prescribes "{channel.path}", and the run "{self.recording.name}" does not; prescribe it in all runs of a fit, or in none.'
+                )
+            if drive.sd is not None:
+                raise CalibodyError(
+                    f'The drive "{channel.path}" prescribes a motion and has an sd; leave the sd out if it is known exactly, else observe it with that sd instead.'
+                )
+            row[:] = drive.signal.curve(self.times)[0]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +319,10 @@ class Run(Nodes):
     def free_states(self, freedom: int) -> int:
         """How many numbers a motion has that the equations leave open, of a mechanism with so many degrees of freedom: its start."""
         return 2 * freedom - len(self.starts)
+
+    def __post_init__(self) -> None:
+        if self.structure.rolling.any() and self.soft.any():
+            raise CalibodyError("A fit cannot have compliant joints or loops beside what rolls or glides yet; make them rigid, compliance = 0.")
 
     @cached_property
     def starts(self) -> tuple[Data, ...]:
@@ -359,6 +401,16 @@ class Run(Nodes):
         keep = part > 1e-9
         return sp.csr_matrix((part[keep], (np.broadcast_to(node - 1, draw.shape)[keep], draw[keep])), shape=(self.inner, self.draws))
 
+    @cached_property
+    def rolling(self) -> np.ndarray:
+        """The kept rows on velocities, (kept,): they have no equation at the first node."""
+        return self.structure.rolling[self.active]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether constraint rows are of more than their own node: compliant ones, and those on velocities."""
+        return bool(len(self.ringing) or self.rolling.any())
+
     @property
     def ringing(self) -> np.ndarray:
         """The kept compliant rows."""
@@ -381,7 +433,7 @@ class Run(Nodes):
         for drive in self.uncertain:
             when = np.clip((drive.signal.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
             blocks.append(Amounts(drive_block(drive.channel), when, 1, 1.0, times=drive.signal.times, unit=np.ones(1)))
-        constraints = np.tile(np.arange(K) + 0.3, self.kept)
+        constraints = np.concatenate([np.zeros(0), *(np.arange(K)[int(rolls) :] + 0.3 for rolls in self.rolling)])
         starts = np.array([1.15 if observe.is_rate(d.channel) else 0.05 for d in self.starts])  # a rate is that of the first three nodes
         return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints), Rows(START, starts)))
 
@@ -402,7 +454,19 @@ class Run(Nodes):
         if self.disturbed:
             unmodelled = np.zeros((self.structure.tree_nv, self.K))
             np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T)
-        return Point(motion.q, motion.multipliers, control, applied, self.h, self.delta, turns, self._viscous_below(), unmodelled, self.smooth)
+        return Point(
+            motion.q,
+            motion.multipliers,
+            control,
+            applied,
+            self.h,
+            self.delta,
+            turns,
+            self._viscous_below(),
+            unmodelled,
+            self.smooth,
+            self.given if len(self.given) else None,
+        )
 
     def _viscous_below(self) -> np.ndarray | None:
         if self.deltas is None:
@@ -419,7 +483,8 @@ class Run(Nodes):
 
     def _combination(self, softness: np.ndarray) -> Sparse:
         """(kept K, nc K): constraint rows from g at all nodes, row by row of G: rigid `g_k`, compliant the implicit mean at inner nodes."""
-        return _combination(self.K, self.h, tuple(self.active.tolist()), tuple(self.soft.tolist()), tuple(softness[1].tolist()))
+        rolling = tuple(self.structure.rolling.tolist())
+        return _combination(self.K, self.h, tuple(self.active.tolist()), tuple(self.soft.tolist()), tuple(softness[1].tolist()), rolling)
 
     def _softened(self, eps: np.ndarray) -> tuple[Sparse, Sparse]:
         """Where compliance times multiplier, and compliance times ringing, enter the constraint rows."""
@@ -487,14 +552,19 @@ class Run(Nodes):
 
     def constrain(self, softness: np.ndarray, constraint: np.ndarray) -> np.ndarray:
         """Constraint rows from values (nc, K) of g or of its derivative."""
-        return self._combination(softness) @ constraint.T.ravel() if len(self.ringing) else constraint[self.active].ravel()
+        return self._combination(softness) @ constraint.T.ravel() if self.mixed else constraint[self.active].ravel()
 
     def gradient_matrix(self, result: Evaluation) -> Sparse:
         """(nc K, tangents): G of every node; row k nc + r."""
         assert result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
         s, k = self.structure, np.arange(self.K)
         rows, columns = k[None, :] * s.nc + result.gradient_rows[:, None], k[None, :] * s.nv + result.gradient_columns[:, None]
-        return sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=(s.nc * self.K, s.nv * self.K))
+        shape = s.nc * self.K, s.nv * self.K
+        G = sp.csr_matrix((result.gradient.ravel(), (rows.ravel(), columns.ravel())), shape=shape)
+        if result.before is None:
+            return G
+        after = rows[:, 1:].ravel(), (columns[:, 1:] - s.nv).ravel()
+        return G + sp.csr_matrix((result.before[:, 1:].ravel(), after), shape=shape)
 
     def jacobian(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation, by_nodes: Sequence[Entries], more: Iterable[Term]) -> Sparse:
         """Derivative of the equations with respect to all state unknowns; `by_nodes` as of `balance_by_nodes`; `more` are terms of rows that are not made here."""
@@ -530,10 +600,12 @@ class Run(Nodes):
         nv = self.structure.nv
         gradient, acting = self.kept_gradient(result)
         terms = [Term(BALANCE, MULTIPLIERS, acting.column, acting.row, -acting.values[:, 1:-1], (nv, self.kept))]
-        if not len(self.ringing):
+        if not self.mixed:
             return [*terms, Term(CONSTRAINTS, NODES, gradient.row * self.K, gradient.column, gradient.values, (1, nv))]
-        multiplied, ringing = self._softened(numbers.softness[0])
         by_nodes = self._combination(numbers.softness) @ self.gradient_matrix(result)
+        if not len(self.ringing):
+            return [*terms, term(CONSTRAINTS, NODES, by_nodes)]
+        multiplied, ringing = self._softened(numbers.softness[0])
         return [*terms, term(CONSTRAINTS, NODES, by_nodes), term(CONSTRAINTS, MULTIPLIERS, multiplied), term(CONSTRAINTS, RINGING, ringing)]
 
     def kept_gradient(self, result: Evaluation) -> tuple[Entries, Entries]:
@@ -553,34 +625,36 @@ class Run(Nodes):
                 assert result.control is not None
                 pushed, gain = self._pushed_by(numbers, frames, row), result.control[row] / self.h
             else:
-                pushed, gain = self._pushed(frames, row), np.full(self.K - 1, -0.5)
+                pushed, gain = self._pushed(numbers, frames, row), np.full(self.K - 1, -0.5)
             assert drive.sd is not None
             pushed = pushed @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
             out.append(term(BALANCE, drive_block(drive.channel), pushed))
         return out
 
-    def _pushed(self, frames: Frames, velocity: int) -> Sparse:
-        """(balance rows, K - 1): where a force on a velocity of the tree, at both nodes of an interval, enters the balance."""
-        return self._entering(*assembly.acting(plan_of(self.structure), frames, velocity))
+    def _pushed(self, numbers: Numbers, frames: Frames, row: int) -> Sparse:
+        """(balance rows, K - 1): where one of the applied forces, at both nodes of an interval, enters the balance."""
+        return self._entering(*assembly.driving(plan_of(self.structure), numbers, frames, row))
 
-    def _entering(self, dofs: np.ndarray, acts: np.ndarray) -> Sparse:
-        """The same for a force that enters the rows of some dofs, by `acts` (dofs, K) of it."""
+    def _entering(self, dofs: np.ndarray, left: np.ndarray, right: np.ndarray) -> Sparse:
+        """The same for a force that enters the rows of some dofs, by `left` and `right` (dofs, K - 1) of it at the ends of an interval."""
         s, m = self.structure, np.arange(self.inner)
-        rows, columns = m[None, :] * s.nv + dofs[:, None], np.broadcast_to(m, (len(dofs), len(m)))
-        A = sp.csr_matrix((acts[:, 1:-1].ravel(), (rows.ravel(), columns.ravel())), shape=(self.inner * s.nv, self.inner))
-        return A @ sp.diags([1.0, 1.0], [0, 1], shape=(self.inner, self.K - 1))  # type: ignore[arg-type]
+        rows = np.broadcast_to(m * s.nv + dofs[:, None], (len(dofs), len(m)))
+        values = np.concatenate([right[:, :-1], left[:, 1:]])  # of the interval before an inner node, and of that after it
+        columns = np.repeat(np.stack([m, m + 1]), len(dofs), axis=0)
+        return sp.csr_matrix((values.ravel(), (np.tile(rows, (2, 1)).ravel(), columns.ravel())), shape=(self.inner * s.nv, self.K - 1))
 
     def _pushed_by(self, numbers: Numbers, frames: Frames, actuator: int) -> Sparse:
         """The same for a force on what an actuator acts on."""
         plan = plan_of(self.structure)
-        return self._entering(*assembly.rows_of(plan, numbers, frames, int(plan.actuator_coordinate[actuator])))
+        dofs, acts = assembly.rows_of(plan, numbers, frames, int(plan.actuator_coordinate[actuator]))
+        return self._entering(dofs, acts[:, :-1], acts[:, 1:])
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
         out = []
         for drive in self.uncertain:
             target, row, delay = self.driven(model, drive)
-            by = sampled.by_control.get(row) if target == "control" else sampled.by_applied[1] if sampled.by_applied and sampled.by_applied[0] == row else None
+            by = (sampled.by_control if target == "control" else sampled.by_applied).get(row)
             if by is not None and drive.sd is not None:
                 out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
         return out
@@ -591,13 +665,18 @@ class Run(Nodes):
         return self._pushed_by(numbers, frames, actuator) @ (result.control[actuator] / self.h * change)
 
 
+def driven_by(recordings: Iterable[Recording]) -> list[str]:
+    """The channels of the drives of all recordings."""
+    return list(dict.fromkeys(d.channel for r in recordings for d in r.drives))
+
+
 @lru_cache(maxsize=64)
-def _combination(K: int, h: float, active: tuple[bool, ...], soft: tuple[bool, ...], tau: tuple[float, ...]) -> Sparse:
-    """See `Run._combination`; kept, because only unknown damping times change it."""
+def _combination(K: int, h: float, active: tuple[bool, ...], soft: tuple[bool, ...], tau: tuple[float, ...], rolling: tuple[bool, ...]) -> Sparse:
+    """See `Run._combination`; kept, because only unknown damping times change it. Rows on velocities have none at the first node."""
     nc, pieces = len(active), []
     for r in np.flatnonzero(active):
         at_nodes = sp.csr_matrix((np.ones(K), (np.arange(K), np.arange(K) * nc + r)), shape=(K, nc * K))
-        pieces.append(_implicit_mean(K, h, tau[r]) @ at_nodes if soft[r] else at_nodes)
+        pieces.append(_implicit_mean(K, h, tau[r]) @ at_nodes if soft[r] else at_nodes[1:] if rolling[r] else at_nodes)
     return sp.vstack(pieces, format="csr") if pieces else sp.csr_matrix((0, nc * K))
 
 

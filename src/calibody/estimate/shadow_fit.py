@@ -20,7 +20,7 @@ from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import independent
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Noise, Run, driven_by
 from calibody.estimate.shadow_errors import assess
 from calibody.estimate.shadow_problem import ShadowProblem, States, Steps
 from calibody.estimate.start import CUTOFF, first_motion, resting
@@ -105,7 +105,9 @@ def _prepared(
     engine = Spook() if stepper is None else stepper
     unknowns = entries(model, estimate, [r.name for r in recordings])
     refuse_what_does_not_act(model, unknowns, FREE)
-    structure = Structure.build(model, FREE)
+    structure = Structure.build(model, FREE, driven=driven_by(recordings))
+    if structure.driven:
+        raise CalibodyError(f'The drive "{structure.driven[0].path}": method="shadow" knows drives of actuators and joint forces only; use transcription.')
     return _Worker(structure, engine, float(kappa), float(h), LIFTED[formulation], iterations, report, plain), list(unknowns)
 
 

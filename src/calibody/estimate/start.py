@@ -63,7 +63,7 @@ class Smoothing(AbstractProblem):
         self.run, self.model, self.numbers, self.sensors = run, model, numbers, sensors
         self.lower = self.upper = self.scale = np.zeros(0)
         self.data = [d for d in run.data if observe.is_kinematic(d.channel)]
-        if all(observe.is_initial(d.channel) for d in self.data):
+        if all(observe.is_initial(d.channel) for d in self.data) and not run.structure.prescribed:
             what = "forces or accelerations" if any(observe.is_acceleration(d.channel) for d in run.data) else "forces"
             raise CalibodyError(f'The run "{run.recording.name}" observes {what} only; at least one angle, position or rate is needed.')
         rates = [np.median(np.diff(d.times)) for d in self.data if len(d.times) > 1]
@@ -81,7 +81,8 @@ class Smoothing(AbstractProblem):
     @property
     def sd(self) -> float:
         """Of the channels' noise."""
-        return float(np.median([self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]))
+        sds = [self.run.noise.measured[d.channel.path] for d in self.data if not observe.is_initial(d.channel)]
+        return float(np.median(sds)) if sds else 1.0
 
     @property
     def smooth(self) -> np.ndarray:
@@ -166,7 +167,7 @@ class Smoothing(AbstractProblem):
 
         run, s = self.run, self.run.structure
         result = evaluate(s, self.numbers, run.point(self.model, self.numbers, x))
-        kept = np.tile(run.active, run.K)
+        kept = np.tile(run.active & ~s.rolling, run.K)
         return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
     def move(self, x: States, d: np.ndarray) -> States:
@@ -233,8 +234,12 @@ def walked(run: Run, model: Model, sensors: Sensors) -> States:
     numbers = Numbers.of(tree)
     picked = np.unique(np.linspace(0, run.K - 1, min(run.K, WALKED)).round().astype(int))
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
-    targets = [Target(d, run.times[picked], sensors) for d in seen]
-    own = {d.channel.name: float(target.y[0]) for d, target in zip(seen, targets, strict=True) if d.channel.kind == "joint" and not d.channel.components}
+    targets = [Target(d, run.times[picked], sensors) for d in (*seen, *_prescribed(run))]
+    own = {
+        d.channel.name: float(target.y[0])
+        for d, target in zip((*seen, *_prescribed(run)), targets, strict=True)
+        if d.channel.kind == "joint" and not d.channel.components
+    }
     q = resting(tree, rigid, run.recording.initial, own)
     nodes = []
     for k in range(len(picked)):
@@ -255,8 +260,9 @@ def reached(tree: Structure, model: Model, numbers: Numbers, targets: Sequence[t
         for i, (target, k) in enumerate(targets):
             dofs, J[i, dofs], miss[i] = target.row(tree, model, numbers, c.frames, k)
         H = J.T @ J + np.eye(tree.nv) / TETHER**2
-        K = np.block([[H, c.G.T], [c.G, np.zeros((tree.nc, tree.nc))]])
-        d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -c.g]), rcond=1e-12)[0][: tree.nv]
+        G, g = c.G[~tree.rolling], c.g[~tree.rolling]  # what rolls is left to the dynamics
+        K = np.block([[H, G.T], [G, np.zeros((len(G), len(G)))]])
+        d = np.linalg.lstsq(K, np.concatenate([J.T @ miss, -g]), rcond=1e-12)[0][: tree.nv]
         q = retract(tree, q[:, None], (d * min(1.0, 0.5 / max(float(np.abs(d).max()), 1e-300)))[:, None])[:, 0]
         if float(np.abs(d).max()) < 1e-4:
             break
@@ -288,6 +294,11 @@ class Target:
             free = self.channel.kind == "body" and self.channel.quantity == "angle"
             self.turns = observe.TURN * np.round((self.y[k] - node.value[0]) / observe.TURN) if free else 0.0
         return node.dofs, node.gradient[:, 0], float(self.y[k] - self.turns - node.value[0])
+
+
+def _prescribed(run: Run) -> list[Data]:
+    """What drives prescribe, as if it were observed."""
+    return [Data(channel, values, run.times, *run.sampled(channel, run.times)) for channel, values in zip(run.structure.prescribed, run.given, strict=True)]
 
 
 def lowpass(d: Data) -> np.ndarray:

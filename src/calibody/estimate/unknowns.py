@@ -272,14 +272,14 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
     return None
 
 
-DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck")
+DRY = (".friction", ".stribeck", ".load_friction", ".load_stribeck", ".damping_skew", ".friction_skew")
 
 
 def rubbing(model: Model, entry_list: Sequence[Entry]) -> set[str]:
     """Joints with dry friction, known or unknown, and transmissions by their path."""
     unknown = _owners(model, entry_list, DRY)
-    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if max(t.friction, t.stribeck) > 0.0}
-    return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck) > 0.0}
+    known = {f"{t.KIND}.{t.name}" for t in (*model.transmissions, *model.paths) if max(t.friction, t.stribeck, abs(t.damping_skew)) > 0.0}
+    return unknown | known | {j.name for j in model.joints if max(j.friction, j.stribeck, j.load_friction, j.load_stribeck, abs(j.damping_skew)) > 0.0}
 
 
 def soft(model: Model, entry_list: Sequence[Entry]) -> set[str]:

@@ -153,4 +153,4 @@ def touching(model: Model, motion: Motion) -> Motion:
     if not model.contacts:
         return motion
     full = replace(motion.model, geometries=model.geometries, contacts=model.contacts)
-    return replace(motion, model=full, structure=Structure.build(full, motion.structure.coordinates))
+    return replace(motion, model=full, structure=Structure.build(full, motion.structure.coordinates, driven=[c.path for c in motion.structure.driven]))

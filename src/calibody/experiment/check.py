@@ -123,7 +123,7 @@ def wrong_channels(model: Model, experiment: Experiment) -> list[str]:
         for path in spec.initial:
             _attempt(found, lambda path=path: observe.start_channel(model, path), _place(experiment, k, path))
         for path in spec.drive:
-            _attempt(found, lambda path=path: channels.drivable(model, path), _place(experiment, k, path))
+            _attempt(found, lambda path=path, spec=spec: channels.refuse_both(model, path, spec.observed, spec.label), _place(experiment, k, path))
     return [f.sentence for f in found]
 
 

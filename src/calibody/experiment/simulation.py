@@ -32,7 +32,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     from calibody.estimate.predict import _initial, compared
     from calibody.estimate.problem import Problem
     from calibody.estimate.reported import initial_theta
-    from calibody.estimate.run import Run
+    from calibody.estimate.run import Run, driven_by
     from calibody.estimate.start import first_motion
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Structure
@@ -40,7 +40,7 @@ def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str
     model, recordings = experiment.model(), experiment.runs()
     unknowns = entries(model, experiment.estimate(), [r.name for r in recordings])
     theta = initial_theta(unknowns)
-    structure = Structure.build(model, coordinates)
+    structure = Structure.build(model, coordinates, driven=driven_by(recordings))
     found, _, _ = noise.noises(recordings, noise.Forces())
     problem = Problem.of([Run.of(structure, r, r.period, n) for r, n in zip(recordings, found, strict=True)], unknowns)
     out = {}

@@ -21,7 +21,18 @@ from calibody.model import Actuator, Body, Bushing, Contact, Geometry, Joint, Li
 from calibody.model.elements import BALL, BETWEEN_COORDINATES, COUPLING, CURVE, FREE, HINGE, SLIDE, WELD, WORLD
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0)
-_ONLY_HERE = ("friction_rate", "stribeck", "compliance", "relaxation", "angular_compliance", "angular_relaxation", "load_friction", "load_stribeck")
+_ONLY_HERE = (
+    "friction_rate",
+    "damping_skew",
+    "friction_skew",
+    "stribeck",
+    "compliance",
+    "relaxation",
+    "angular_compliance",
+    "angular_relaxation",
+    "load_friction",
+    "load_stribeck",
+)
 """Numbers of a joint for which neither format has a place; all are zero by default."""
 _BUFFER_STEP = 0.002
 """MuJoCo's default time step [s], which a fresh file leaves alone; a delayed control is kept for as many steps."""

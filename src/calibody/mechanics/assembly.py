@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from calibody.mechanics import kernels
-from calibody.mechanics.elements import ball, coordinate, law, load
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements import ball, coordinate, law, load, spring
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting, VelocityConstraint
 from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
@@ -242,11 +242,34 @@ def forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) ->
     for group in plan.forces:
         measure, data, poses_ = group.type.measure, numbers.elements[group.name][:, :, None], f.poses(group.touches)
         z = np.stack(measure.value(poses_, data))
-        F, *K = group.type.impulse(tuple(z[..., :-1]), tuple(z[..., 1:]), data, point.h)
+        law_data = pulled_data(plan, group, data, point.applied, z.shape[-1] - 1)
+        F, *K = group.type.impulse(tuple(z[..., :-1]), tuple(z[..., 1:]), law_data, point.h)
         L, R = (np.broadcast_to(k, (*np.shape(k)[:3], z.shape[-1] - 1)) for k in map(np.array, K))
         by = [L[..., :-1], L[..., 1:] + R[..., :-1], R[..., 1:]]  # what node k receives from its two intervals, by z at k-1, k, k+1
         force = np.stack(F)
         Act.of(measure, group.touches, data, poses_).add(f, sums, force[..., 1:] + force[..., :-1], by)
+
+
+def pulled_data(plan: Plan, group: Group, data: np.ndarray, applied: np.ndarray, intervals: int) -> Any:
+    """The numbers of force elements with the tensions that drives add: rows (elements, 1), the last (elements, K - 1)."""
+    which, rows = plan.pulled
+    if not (group.type.pulled and len(which) and len(applied)):
+        return data
+    tension = np.zeros((data.shape[1], intervals))
+    tension[which] = applied[rows]
+    return (*data[:-1], tension)
+
+
+def pushes(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
+    """Given forces on links: `-(h/2) f W` at both ends of the intervals."""
+    for group in plan.pushes if len(point.applied) else ():
+        act = push_act(group, numbers, f)
+        force = -0.5 * point.h * point.applied[group.applied]
+        act.add(f, sums, (force[:, 1:] + force[:, :-1])[None])
+
+
+def push_act(group: Group, numbers: Numbers, f: Frames) -> Act:
+    return Act.of(group.type.measure, group.touches, numbers.elements[group.name][:, :, None], f.poses(group.touches))
 
 
 # -- constraints -------------------------------------------------------------------------------------------------------------------
@@ -263,6 +286,9 @@ class Gradient:
         if plan.multipliers_apart:
             out.apart = np.zeros_like(out.gradient)
             self.targets.append(out.apart)
+        if plan.structure.rolling.any():
+            out.before = np.zeros_like(out.gradient)
+        self.before = out.before
 
     def add(self, row: int, link: int, *wrenches: np.ndarray) -> None:
         """Rows `row`, `row` + 1, ...: wrenches (rows, 3 or 6, K) on one link, of the gradient and of the multipliers."""
@@ -272,6 +298,14 @@ class Gradient:
                 values = np.einsum("rtk,tjk->rjk", wrench, self.T[: wrench.shape[1], dofs])
                 for r, value in enumerate(values):
                     target[self.index[row + r, dofs]] += value
+
+    def add_before(self, row: int, link: int, wrenches: np.ndarray) -> None:
+        """The derivative (rows, 6, K) of the rows of every node by the twist of a link at the node before; the first node has none."""
+        dofs, T = self.plan.structure.dofs_above[link], self.T
+        if len(dofs) and self.before is not None:
+            values = np.einsum("rtk,tjk->rjk", wrenches[:, :, 1:], T[:, dofs, :-1])
+            for r, value in enumerate(values):
+                self.before[self.index[row + r, dofs], 1:] += value
 
     def add_dof(self, row: int, dof: int, value: np.ndarray) -> None:
         for target in self.targets:
@@ -284,8 +318,12 @@ def constraints(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sum
     for group in plan.constraints:
         if isinstance(group.type, CoordinateConstraint):
             _between_coordinates(plan, group, numbers, f, out, gradient)
+        elif isinstance(group.type, VelocityConstraint):
+            _over_intervals(group, numbers, -point.h * point.multipliers[group.rows, 1:-1], f, sums, out, gradient)
         else:
             _between_links(group, numbers, -point.h * point.multipliers[group.rows, 1:-1], f, sums, out, gradient)
+    if point.given is not None:
+        out.constraint[plan.structure.prescribed_rows] -= point.given
 
 
 def constraint_acts(plan: Plan, numbers: Numbers, f: Frames) -> list[tuple[Group, Act]]:
@@ -302,6 +340,28 @@ def _between_links(group: Group, numbers: Numbers, force: np.ndarray, f: Frames,
     if gradient is not None:
         for row, link, W, A in act.rows(group.row):
             gradient.add(row, link, W, A)
+
+
+def _over_intervals(group: Group, numbers: Numbers, force: np.ndarray, f: Frames, sums: Sums, out: Evaluation, gradient: Gradient | None) -> None:
+    """Rows on velocities: that of the interval before a node stands at the node; the first node has none."""
+    kind, links, data = group.type, group.touches, numbers.elements[group.name][:, :, None]
+    count, (left, right) = kind.rows, (f.poses(links, nodes) for nodes in (LEFT, RIGHT))
+    out.constraint[group.rows, 1:] = np.stack(kind.slip(left, right, data)).swapaxes(0, 1).reshape(len(links) * count, -1)
+    act = Act.of(kind.measure, links, data, f.poses(links))
+    act.add(f, sums, force.reshape(len(links), count, -1).swapaxes(0, 1))
+    if gradient is None:
+        return
+    shape = (len(links), f.H.shape[3] - 1)
+    by_left, by_right = (
+        np.array([[np.broadcast_to(x, shape) for x in row] for row in by]) for by in kind.slip_by(left, right, data)
+    )  # (rows, 6, elements, K - 1)
+    acts = np.einsum("rtek->ertk", act.A[:, 0])
+    nothing = np.zeros((count, 6, 1))
+    for e, (link,) in enumerate(links.tolist()):
+        at, before = (np.concatenate([nothing, by[:, :, e]], axis=2) for by in (by_right, by_left))
+        at[:, : acts.shape[2], 0] = acts[e, :, :, 0]  # of one node alone: what keeps rates compatible
+        gradient.add(group.row + count * e, link, at, acts[e])
+        gradient.add_before(group.row + count * e, link, before)
 
 
 def _between_coordinates(plan: Plan, group: Group, numbers: Numbers, f: Frames, out: Evaluation, gradient: Gradient | None) -> None:
@@ -537,6 +597,38 @@ def acting(plan: Plan, f: Frames, velocity: int) -> tuple[np.ndarray, np.ndarray
         wrench = np.concatenate([f.H[:, axis, child], np.zeros((3, f.H.shape[3]))])
     ends = [(s.dofs_above[link], sign) for link, sign in ((child, 1.0), (parent, -1.0)) if len(s.dofs_above[link])]
     return np.concatenate([dofs for dofs, _ in ends]), np.concatenate([sign * np.einsum("tk,tjk->jk", wrench, f.T[:, dofs]) for dofs, sign in ends])
+
+
+def driving(plan: Plan, numbers: Numbers, f: Frames, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a unit of one of the applied (`Point.applied`) is in the rows of the equations: the dofs, and its values at the left and the right end of
+    every interval, (dofs, K - 1) each; a force f contributes `-(h/2) f` times these."""
+    s = plan.structure
+    if row < s.tree_nv:
+        dofs, acts = acting(plan, f, row)
+        return dofs, acts[:, :-1], acts[:, 1:]
+    found = driving_wrenches(plan, numbers, f, row)
+    dofs, place = np.unique(np.concatenate([s.dofs_above[link] for link, _, _ in found]), return_inverse=True)
+    out = np.zeros((2, len(dofs), f.H.shape[3] - 1))
+    for k, nodes in enumerate((LEFT, RIGHT)):
+        np.add.at(out[k], place, np.concatenate([np.einsum("tk,tjk->jk", x[1 + k], f.T[: len(x[1]), s.dofs_above[x[0]], nodes]) for x in found]))
+    return dofs, out[0], out[1]
+
+
+def driving_wrenches(plan: Plan, numbers: Numbers, f: Frames, row: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Of a force on a body, or the tension of a spring: the links, and the wrench of a unit of it at the left and the right end of every interval, (3 or 6, K - 1)."""
+    for group in plan.pushes:
+        if group.applied.start <= row < group.applied.stop:
+            W = push_act(group, numbers, f).W[0, 0, :, row - group.row]
+            return [(int(group.touches[row - group.row, 0]), W[:, LEFT], W[:, RIGHT])]
+    which, rows = plan.pulled
+    group = next(g for g in plan.forces if g.type.pulled)
+    e = int(which[np.flatnonzero(rows == row)[0]])
+    links, data = group.touches[e : e + 1], numbers.elements[group.name][:, e : e + 1, None]
+    z = np.stack(group.type.measure.value(f.poses(links), data))[:, 0]
+    d = 0.5 * (z[:, LEFT] + z[:, RIGHT])
+    u = -d / np.maximum(np.sqrt((d * d).sum(0)), spring.TINY)  # along the line of the mean points, on the first
+    acts = [(link, W) for _, link, W, _ in Act.of(group.type.measure, links, data, f.poses(links)).rows(0)]
+    return [(link, *(np.einsum("rk,rtk->tk", u, W[..., nodes]) for nodes in (LEFT, RIGHT))) for link, W in acts]
 
 
 def add_tree_forces(plan: Plan, out: Evaluation) -> None:

@@ -9,7 +9,9 @@
     site.NAME.angular_rate | acceleration        what a gyroscope and an accelerometer there read, in the axes of the site: the latter the specific force
                                                  (acceleration minus gravity)
     site.NAME.force | torque                     what a six-axis force-torque sensor there reads, in the axes of the site: what the parent of the site's body exerts on it
-    loop.NAME.force                              what holds a loop together, on body 1 (point and weld: force; coupling: force on joint 1)
+    site.NAME.applied                            the force that drives exert at the site, world axes: what moves it as prescribed, and given forces
+    loop.NAME.force                              what holds a loop together, on body 1 (in world axes; of slide, cylindrical and masked points along the axes of frame 1; of a rod
+                                                 along it; of what rolls in the axes of its plane; coupling: force on joint 1)
     transmission.NAME.angle | position, .rate    the combination of joint coordinates, named as its first joint's
     path.NAME.length, .rate                      of a path through sites
     actuator.NAME, actuator.NAME.force           its control, and its force on the coordinate
@@ -19,20 +21,26 @@
     mujoco.sensor.NAME, mujoco.muscle.NAME       in models read for MuJoCo's engine: the readings of a sensor of the file; the control of a muscle (or mujoco.actuator.NAME)
 
 A vector channel takes `.x .y .z` for one component.
+
+Drives set `actuator.NAME` and `joint.NAME.force`; they move joints and sites as prescribed (`joint.NAME.angle | position`, `site.NAME.position`); and they push and pull:
+
+    site.NAME.force | torque                     at the site, in the axes of the world; .force.own, .torque.own in those of the site
+    body.NAME.force | torque                     on the body, in the axes of the world and about its origin: what a force plate measures
+    spring.NAME.force                            an additional tension of a spring: a linear actuator, positive where it pulls
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibody.errors import CalibodyError, meant, nearest
-from calibody.mechanics.elements import CONSTRAINTS
+from calibody.mechanics.elements import CONSTRAINTS, inplane
 from calibody.model import Model
-from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
+from calibody.model.elements import BALL, CYLINDRICAL, FREE, HINGE, ROLLING, SLIDE, WORLD
 from calibody.model.native import MUJOCO, NativeSensor
 
 XYZ = ("x", "y", "z")
@@ -50,7 +58,7 @@ _JOINT: dict[str, dict[str, tuple[str, ...]]] = {
 _CONTACT = (("force", XYZ, "N"), ("force.normal", SCALAR, "N"), ("impulse", XYZ, "N s"), ("gap", SCALAR, "m"), ("slip", SCALAR, "m/s"))
 _SITE = {
     "position": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, ""),
-    "angular_rate": (XYZ, "rad/s"), "acceleration": (XYZ, "m/s^2"), "force": (XYZ, "N"), "torque": (XYZ, "N m"),
+    "angular_rate": (XYZ, "rad/s"), "acceleration": (XYZ, "m/s^2"), "force": (XYZ, "N"), "torque": (XYZ, "N m"), "applied": (XYZ, "N"),
 }  # fmt: skip
 _BODY = {"position": (XYZ, "m"), "com": (XYZ, "m"), "pose": (POSE, "m"), "angle": (XYZ, "rad"), "orientation": (WXYZ, "")}
 
@@ -89,14 +97,76 @@ class Channel:
         return self.path if self.component is None else self.path.rpartition(".")[0]
 
 
+PUSHED = ("site.NAME.force", "site.NAME.torque", "body.NAME.force", "body.NAME.torque", "spring.NAME.force")
+DRIVABLE = f"drive actuator.NAME, joint.NAME.force, or {', '.join(PUSHED)}; or prescribe joint.NAME.angle, joint.NAME.position or site.NAME.position"
+
+
 def drivable(model: Model, path: str) -> Channel:
-    """A channel that a drive can set: the control of an actuator, or the force on a hinge or slide."""
+    """A channel that a drive can set; a vector as a whole, too."""
+    if (pushed := _pushed(model, path)) is not None:
+        return pushed
     channel = resolve(model, path)
-    control = (channel.kind == "actuator" and not channel.quantity) or (channel.kind == MUJOCO and model.tables[MUJOCO][channel.name].control)
-    force = channel.kind == "joint" and channel.quantity == "force" and not channel.components
-    if not (control or force):
-        raise CalibodyError(f'"{path}" cannot be driven; drive actuator.NAME or joint.NAME.force of a hinge or slide.')
+    native = channel.kind == MUJOCO and model.tables[MUJOCO][channel.name].control
+    if not (is_control(channel) or native or is_joint_force(channel) or prescribes(channel)):
+        raise CalibodyError(f'"{path}" cannot be driven; {DRIVABLE}.')
     return channel
+
+
+def refuse_both(model: Model, path: str, observed: Collection[str], run: str) -> None:
+    """A sentence where a drive prescribes what is observed."""
+    channel = drivable(model, path)
+    if prescribes(channel) and (seen := [p for p in (path, *(f"{path}.{c}" for c in channel.components)) if p in observed]):
+        raise CalibodyError(
+            f'The run "{run}" observes "{seen[0]}", and a drive prescribes it: then it says nothing. What was measured is observed; leave out the drive, or the observation.'
+        )
+
+
+def driven(model: Model, path: str) -> Channel:
+    """The same for one that is a single number."""
+    channel = drivable(model, path)
+    if channel.components and channel.component is None:
+        raise CalibodyError(f'Drive "{path}" has {len(channel.components)} components; drive them one by one, for instance "{path}.{channel.components[0]}".')
+    return channel
+
+
+def is_control(channel: Channel) -> bool:
+    return channel.kind == "actuator" and not channel.quantity
+
+
+def is_joint_force(channel: Channel) -> bool:
+    return channel.kind == "joint" and channel.quantity == "force"
+
+
+def prescribes(channel: Channel) -> bool:
+    """Whether a drive of the channel says where something is: a hinge, a slide, the place of a free joint, or a site."""
+    joint = channel.kind == "joint" and (channel.quantity == "position" or (channel.quantity == "angle" and not channel.components))
+    return joint or (channel.kind == "site" and channel.quantity == "position")
+
+
+def pushes(channel: Channel) -> bool:
+    """Whether a drive of the channel is a force or torque on a body, or the tension of a spring."""
+    return channel.kind in ("site", "body", "spring") and channel.quantity.removesuffix(OWN) in ("force", "torque")
+
+
+OWN = ".own"
+"""What follows a force or torque of a drive in the axes of the site."""
+
+
+def _pushed(model: Model, path: str) -> Channel | None:
+    """The channel of a drive that pushes or pulls, if the path names one."""
+    kind, _, rest = path.partition(".")
+    names = [name for name in model.tables.get(kind, ()) if rest.startswith(f"{name}.")] if kind in ("site", "body", "spring") else []
+    if not names:
+        return None
+    name = max(names, key=len)
+    quantity, component = rest[len(name) + 1 :], None
+    if (last := quantity.rpartition("."))[2] in XYZ:
+        quantity, component = last[0], XYZ.index(last[2])
+    if quantity.removesuffix(OWN if kind == "site" else "") not in (("force",) if kind == "spring" else ("force", "torque")):
+        return None
+    if kind == "spring":
+        return Channel(path, kind, name, quantity, SCALAR, None, "N") if component is None else None
+    return Channel(path, kind, name, quantity, XYZ, component, "N" if quantity.startswith("force") else "N m")
 
 
 Catalogue = Mapping[str, tuple[str, str, str, tuple[str, ...], str]]
@@ -131,14 +201,15 @@ def _catalogue(model: Model) -> Catalogue:
             put("joint", joint.name, "reaction.torque", XYZ, "N m")
     for site in model.sites:
         for quantity, (components, unit) in _SITE.items():
-            if site.body != WORLD or quantity not in ("force", "torque"):  # the world hangs on nothing
+            if site.body != WORLD or quantity not in ("force", "torque", "applied"):  # the world hangs on nothing
                 put("site", site.name, quantity, components, unit)
     for body in model.bodies:
         for quantity, (components, unit) in _BODY.items():
             put("body", body.name, quantity, components, unit)
     for loop in model.loops:
-        first = next(t for t in CONSTRAINTS if loop.kind in t.holds)
-        put("loop", loop.name, "force", XYZ if first.rows == 3 else SCALAR, first.unit_of(loop, model))
+        first = next(t for t in CONSTRAINTS if inplane.rows_of(loop) in t.holds)
+        held = {SLIDE: ("x", "y"), CYLINDRICAL: ("x", "y"), ROLLING: ("z", "x", "y")}.get(loop.kind, tuple(loop.mask) if first is inplane.TYPE else SCALAR)
+        put("loop", loop.name, "force", XYZ if first.rows == 3 else held if len(held) > 1 else SCALAR, first.unit_of(loop, model))
     for transmission in model.transmissions:
         joint = model.first_joint(transmission)
         put("transmission", transmission.name, "position" if joint.kind == SLIDE else "angle", SCALAR, joint.units["s"])

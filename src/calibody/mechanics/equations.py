@@ -79,7 +79,7 @@ def chunks(structure: Structure, K: int) -> list[tuple[int, int]]:
 
 
 # What an evaluation consists of, and how many fewer columns than nodes it has.
-_ARRAYS = {"residual": 2, "constraint": 0, "minus": 2, "zero": 2, "plus": 2, "gradient": 0, "apart": 0, "control": 1}
+_ARRAYS = {"residual": 2, "constraint": 0, "minus": 2, "zero": 2, "plus": 2, "gradient": 0, "apart": 0, "before": 0, "control": 1}
 
 
 def _space(part: Evaluation, K: int) -> Evaluation:
@@ -105,6 +105,7 @@ def contributions(plan: Plan, numbers: Numbers, point: Point, f: Frames, derivat
     out = Evaluation(np.zeros((s.nv, K - 2)), np.zeros((s.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
     assembly.forces(plan, numbers, point, f, sums)
+    assembly.pushes(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     assembly.joint_forces(plan, numbers, point, f, sums, out)
     return sums, out

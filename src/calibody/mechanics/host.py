@@ -112,29 +112,30 @@ def _weights(M: np.ndarray, held: np.ndarray, kind: str) -> np.ndarray:
     return W
 
 
-def closed(structure: Structure, numbers: Numbers, q: np.ndarray, held: np.ndarray, kind: str, size: float) -> np.ndarray:
-    """The nearest coordinates that close all loops, in the metric `kind`, without moving the held dofs."""
+def closed(structure: Structure, numbers: Numbers, q: np.ndarray, held: np.ndarray, kind: str, size: float, given: np.ndarray | None = None) -> np.ndarray:
+    """The nearest coordinates that close all loops, in the metric `kind`, without moving the held dofs; `given`: what is prescribed."""
     if not structure.nc:
         return q
     target = CLOSED * max(size, 1.0)
     best, best_q = np.inf, q
     for _ in range(60):
         c = configuration(structure, numbers, q)
-        error = float(np.abs(c.g).max())
+        g = _less(structure, c.g, given)
+        error = float(np.abs(g).max())
         if error < best:
             best, best_q = error, q
         if error < target:
             return q
         W = _weights(c.M, held, kind)
         A = c.G @ W @ c.G.T
-        step = -W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ c.g
+        step = -W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ g
         length = float(np.abs(step).max(initial=0.0))
         if length < 1e-15 * (1.0 + np.abs(q).max()):
             break
         q = retract(structure, q[:, None], (step * min(1.0, 0.5 / max(length, 1e-300)))[:, None])[:, 0]
     if best < 1e-9 * max(size, 1.0):
         return best_q
-    row = int(np.argmax(np.abs(configuration(structure, numbers, best_q).g)))
+    row = int(np.argmax(np.abs(_less(structure, configuration(structure, numbers, best_q).g, given))))
     raise SimulationError(
         f"{structure.row_owners[row]} cannot close: the nearest configuration still misses by {best:.3g} (m or rad)"
         + (" with the given initial values held; give fewer of them, or others" if held.any() else "; check its anchors and the lengths in the loop")
@@ -142,26 +143,75 @@ def closed(structure: Structure, numbers: Numbers, q: np.ndarray, held: np.ndarr
     )
 
 
-def compatible(structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndarray, held: np.ndarray, kind: str) -> np.ndarray:
-    """The nearest rates that keep all loops closed, without changing the held ones (if that is possible)."""
+def _less(structure: Structure, g: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Values of the rows without what is prescribed, a value or a rate each; without any they are what they are."""
+    if not structure.prescribed:
+        return g
+    out = g.copy()
+    out[structure.prescribed_rows] -= 0.0 if given is None else given
+    return out
+
+
+def compatible(
+    structure: Structure, numbers: Numbers, q: np.ndarray, v: np.ndarray, held: np.ndarray, kind: str, given: np.ndarray | None = None
+) -> np.ndarray:
+    """The nearest rates that keep all loops closed, without changing the held ones (if that is possible); `given`: the rates of what is prescribed."""
     if not structure.nc:
         return v
     c = configuration(structure, numbers, q)
+
+    def torn(v: np.ndarray) -> np.ndarray:
+        return _less(structure, c.G @ v, given)
+
     for hold in (held, np.zeros_like(held)):
         W = _weights(c.M, hold, kind)
         A = c.G @ W @ c.G.T
-        new = v - W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ (c.G @ v)
-        if np.abs(c.G @ new).max() <= 1e-9 * max(1.0, np.abs(v).max()):
+        new = v - W @ c.G.T @ np.linalg.pinv(A, rcond=1e-12, hermitian=True) @ torn(v)
+        if np.abs(torn(new)).max() <= 1e-9 * max(1.0, np.abs(v).max()):
             return new
         if held.any():
-            row = int(np.argmax(np.abs(c.G @ new)))
+            row = int(np.argmax(np.abs(torn(new))))
             raise SimulationError(f"The given initial rates tear {structure.row_owners[row]} apart; give fewer of them, the others follow from the loop.")
     return new
 
 
 def independent_rows(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> np.ndarray:
     """Which constraint rows to keep in one pose: all rows of joints and all compliant ones, and of the loops a largest independent set."""
-    return _independent(structure, G, softness, dependent)[0]
+    return _independent(structure, G, softness, dependent)
+
+
+# Another choice of rows is taken where it is this many times clearer than the present one: after it the present one is the clearest, so that the choice does not go back and forth.
+CLEARER = 3.0
+
+
+def clearer_rows(structure: Structure, G: np.ndarray, softness: np.ndarray, active: np.ndarray) -> np.ndarray | None:
+    """As many rows that are independent of each other far more clearly than those that are kept; None if there are none."""
+    best = independent_rows(structure, G, softness)
+    if best.sum() != active.sum() or np.array_equal(best, active):
+        return None
+    rigid = softness[0] == 0.0
+    return best if _clear(G[best & rigid]) > CLEARER * _clear(G[active & rigid]) else None
+
+
+def _clear(G: np.ndarray) -> float:
+    """How clearly rows are independent: the smallest singular value."""
+    return float(np.linalg.svd(G, compute_uv=False)[-1]) if len(G) else np.inf
+
+
+def refuse_overdetermined(structure: Structure, G: np.ndarray) -> None:
+    """A sentence where loops, or other drives, determine already what a drive prescribes."""
+    rows = structure.prescribed_rows
+    kept = np.setdiff1d(np.arange(structure.nc), rows)
+    for channel, row in zip(structure.prescribed, rows, strict=True):
+        before, kept = kept, np.append(kept, row)
+        if _rank(G[kept]) == _rank(G[before]):
+            raise SimulationError(
+                f'Drive "{channel.path}" prescribes what loops, other drives or the world determine already (or the mechanism stands at a dead point for it); leave it out, or start elsewhere.'
+            )
+
+
+def _rank(G: np.ndarray) -> int:
+    return int(np.linalg.matrix_rank(G, tol=DEPENDENT * max(float(np.abs(G).max(initial=0.0)), 1e-300))) if len(G) else 0
 
 
 # Nodes of a motion at which the rows of its loops are looked at.
@@ -170,30 +220,32 @@ LOOKS = 9
 
 def independent_along(structure: Structure, numbers: Numbers, q: np.ndarray, resting: np.ndarray) -> np.ndarray:
     """The same for a whole motion (nq, K) that need not close the loops yet: as in the pose, on the way from it to where they are closed, in which most rows
-    are independent, and of several such in that where they are so most clearly. A pose in which a mechanism is stretched out has fewer than all others."""
-    held = np.zeros(structure.nv, dtype=bool)
-    keep, clear = _independent(structure, configuration(structure, numbers, resting).G, numbers.softness)
-    if keep.all():
-        return keep
+    are independent (a pose in which a mechanism is stretched out has fewer than all others), and of several such choices the one that is clearest where it is least clear."""
+    held, rigid = np.zeros(structure.nv, dtype=bool), numbers.softness[0] == 0.0
+    G = configuration(structure, numbers, resting).G
+    choices, gradients = [independent_rows(structure, G, numbers.softness)], [G]
+    if choices[0].all():
+        return choices[0]
     for k in np.unique(np.linspace(0, q.shape[1] - 1, LOOKS).round().astype(int)):
         try:
             closest = closed(structure, numbers, q[:, k], held, "euclidean", 1.0)
         except SimulationError:
             continue
-        rows, clearly = _independent(structure, configuration(structure, numbers, closest).G, numbers.softness)
-        if (rows.sum(), clearly) > (keep.sum(), clear):
-            keep, clear = rows, clearly
-    return keep
+        gradients.append(configuration(structure, numbers, closest).G)
+        choices.append(independent_rows(structure, gradients[-1], numbers.softness))
+    most = max(int(rows.sum()) for rows in choices)
+    passed = [G for G, rows in zip(gradients, choices, strict=True) if rows.sum() == most]
+    return max((rows for rows in choices if rows.sum() == most), key=lambda rows: min(_clear(G[rows & rigid]) for G in passed))
 
 
-def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> tuple[np.ndarray, float]:
-    """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept, and the last pivot relative to the largest entry."""
+def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, dependent: float = DEPENDENT) -> np.ndarray:
+    """Rank-revealing QR of what the joints' rows leave of the loops' rows (DESIGN section 3): the rows kept."""
     keep = np.ones(structure.nc, dtype=bool)
     if not structure.nc:
-        return keep, 1.0
+        return keep
     loops = np.array([owner.startswith("loop.") for owner in structure.row_owners]) & (softness[0] == 0.0)
     if not loops.any():
-        return keep, 1.0
+        return keep
     import scipy.linalg  # here, because importing it takes as long as everything else of a small evaluation
 
     rows = G[loops]
@@ -206,4 +258,4 @@ def _independent(structure: Structure, G: np.ndarray, softness: np.ndarray, depe
     scale = max(float(np.abs(G[loops]).max()), 1e-300)
     rank = int((diagonal > dependent * scale).sum())
     keep[np.flatnonzero(loops)[pivot[rank:]]] = False
-    return keep, float(diagonal[rank - 1] / scale) if rank else 1.0
+    return keep

@@ -82,6 +82,8 @@ class _Columns:
     def column(self, place: Place) -> tuple[np.ndarray, np.ndarray]:
         kind, field, role = place.kind, place.field, number_of(self.model, place).role
         unloaded = role == LOAD and place.name not in self.plan.loaded_joint
+        if kind == "site" and any((c.kind, c.name) == (kind, place.name) for c in self.structure.driven):
+            return self._difference(place)
         if (
             kind == "sensor" or (kind in ("site", "geometry") and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
         ):  # not in the balance of the nodes
@@ -211,7 +213,11 @@ class _Columns:
     def shift(self, place: Place) -> Shift | None:
         """How a number moves links, where that is all it does; links that nothing else moves have no blocks, so nothing may act on those."""
         s = self.structure
-        if s.coordinates != TREE or ((place.kind, place.field) == ("joint", "reference") and any(place.name in (x.joint1, x.joint2) for x in s.model.loops)):
+        if (
+            s.rolling.any()
+            or s.coordinates != TREE
+            or ((place.kind, place.field) == ("joint", "reference") and any(place.name in (x.joint1, x.joint2) for x in s.model.loops))
+        ):
             return None
         found = shift_of(s, self.numbers, self.model, place)
         still = found is not None and any(found.moves(s, link) and not self.plan.moving[link] for link in self._held)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, coordinate, drive, path
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, coordinate, drive, path, push
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 
@@ -19,11 +19,11 @@ class Group:
     """All elements of one type, at least one."""
 
     type: Any
-    """`Constraint`, `CoordinateConstraint`, `Force` or `CoordinateForce`."""
+    """`Constraint`, `CoordinateConstraint`, `Force`, `Push` or `CoordinateForce`."""
     touches: np.ndarray
     """(elements, links, or coordinates); of a `CoordinateForce` (elements,)"""
     row: int = -1
-    """First constraint row."""
+    """First constraint row; of pushes, first of the applied."""
     controls: np.ndarray | None = None
     """Of a `CoordinateForce`: the actuator whose control every element has; None: they have none."""
 
@@ -36,6 +36,11 @@ class Group:
         """Its constraint rows."""
         return slice(self.row, self.row + self.type.rows * len(self.touches))
 
+    @property
+    def applied(self) -> slice:
+        """The rows of pushes among the applied."""
+        return slice(self.row, self.row + len(self.touches))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -45,8 +50,20 @@ class Plan:
 
     def prepare(self) -> None:
         """Make the index arrays now, before several threads ask for them."""
-        _ = self.pairs, self.gradient_index, self.cross_index, self.moving, self.forces, self.constraints, self.coordinate_kinds, self.coordinate_forces
-        _ = self.paths, self.path_order
+        _ = (
+            self.pairs,
+            self.gradient_index,
+            self.cross_index,
+            self.moving,
+            self.forces,
+            self.pushes,
+            self.pulled,
+            self.constraints,
+            self.coordinate_kinds,
+            self.coordinate_forces,
+            self.paths,
+            self.path_order,
+        )
         if self.structure.coordinates != TREE:
             _ = self.blocks
 
@@ -62,6 +79,21 @@ class Plan:
         s = self.structure
         groups = ((t, [[s.body_link[b] for b in t.bodies(e)] for e in s.model.tables[t.name].values()]) for t in FORCES)
         return tuple(Group(t, np.array(links, dtype=np.int64)) for t, links in groups if links)
+
+    @cached_property
+    def pushes(self) -> tuple[Group, ...]:
+        """Given forces on links by type."""
+        s, out = self.structure, []
+        for t in PUSHES:
+            if own := [c for c in s.pushed if push.TYPES[c.kind, c.quantity] is t]:
+                out.append(Group(t, np.array([[s.body_link[t.link(s.model, c)]] for c in own], dtype=np.int64), s.applied_row(own[0])))
+        return tuple(out)
+
+    @cached_property
+    def pulled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Springs with a given tension, and the row of each among the applied."""
+        s, springs = self.structure, [*self.structure.model.tables["spring"]]
+        return np.array([springs.index(c.name) for c in s.pulled], dtype=np.int64), np.array([s.applied_row(c) for c in s.pulled], dtype=np.int64)
 
     @cached_property
     def coordinate_forces(self) -> tuple[Group, ...]:
@@ -90,7 +122,7 @@ class Plan:
 
     @property
     def between_links(self) -> tuple[Group, ...]:
-        return tuple(g for g in (*self.forces, *self.paths, *self.constraints) if not isinstance(g.type, CoordinateConstraint))
+        return tuple(g for g in (*self.forces, *self.paths, *self.pushes, *self.constraints) if not isinstance(g.type, CoordinateConstraint))
 
     @cached_property
     def paths(self) -> tuple[Group, ...]:
@@ -114,8 +146,10 @@ class Plan:
     def multipliers_apart(self) -> bool:
         """Whether some multipliers act through something else than the gradient of their row."""
         measured = self.structure.coordinates != TREE and len(self.coordinate_dof) > 0
-        return len(self.loaded_joint) > 0 or any(
-            measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints
+        return (
+            len(self.loaded_joint) > 0
+            or bool(self.structure.rolling.any())
+            or any(measured if isinstance(g.type, CoordinateConstraint) else g.type.measure.acts is not None for g in self.constraints)
         )
 
     @cached_property

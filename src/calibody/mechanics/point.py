@@ -19,7 +19,7 @@ class Point:
     control: np.ndarray
     """(number of actuators, K - 1) mean control over each interval."""
     applied: np.ndarray
-    """(tree velocities, K - 1) further joint forces, mean over each interval [N, N m]."""
+    """(tree velocities, and what else is driven, K - 1) further forces on joints, on bodies and on springs, mean over each interval [N, N m]."""
     h: float
     delta: float
     """Rate below which dry friction is viscous [rad/s, m/s]."""
@@ -32,10 +32,12 @@ class Point:
 
     smooth: bool = False
     """Whether sharp dry friction has derivatives of all orders (`elements/law.py`)."""
+    given: np.ndarray | None = None
+    """(prescribed, K) where joints and sites are to be; None: at zero."""
 
     def at(self, nodes: Any, intervals: Any) -> Point:
         """Some of the nodes, and the intervals between each and the next."""
-        turns, deltas, unmodelled = self.turns, self.deltas, self.unmodelled
+        turns, deltas, unmodelled, given = self.turns, self.deltas, self.unmodelled, self.given
         return replace(
             self,
             q=self.q[:, nodes],
@@ -45,6 +47,7 @@ class Point:
             turns=None if turns is None else turns[:, nodes],
             deltas=None if deltas is None else deltas[:, intervals],
             unmodelled=None if unmodelled is None else unmodelled[:, nodes],
+            given=None if given is None else given[:, nodes],
         )
 
     def friction_rates(self, count: int) -> np.ndarray:
@@ -73,6 +76,8 @@ class Evaluation:
     """(entries, K) what the multipliers act through, where it is not G."""
     control: np.ndarray | None = None
     """(actuators, K - 1): d(force on the actuator's coordinate at either node of the interval)/du."""
+    before: np.ndarray | None = None
+    """(entries, K): like `gradient`, of rows on velocities by the node before; None without any."""
     direct: Any = None
     """Joint forces on their way into the rows of a tree; None afterwards."""
 
@@ -98,6 +103,10 @@ class Evaluation:
     def dense_acting(self, node: int) -> np.ndarray:
         """(nc, nv): what the multipliers act through."""
         return self._dense_rows(self.acting, node)
+
+    def dense_before(self, node: int) -> np.ndarray:
+        """(nc, nv): of rows on velocities by the node before; zero of all others."""
+        return np.zeros((self.constraint.shape[0], self.residual.shape[0])) if self.before is None else self._dense_rows(self.before, node)
 
     def _dense_rows(self, values: np.ndarray | None, node: int) -> np.ndarray:
         out = np.zeros((self.constraint.shape[0], self.residual.shape[0]))

@@ -18,7 +18,7 @@ So both are one mechanics: `free` is the tree in which every joint has been cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,10 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import ModelError, SimulationError
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, path
-from calibody.mechanics.elements.base import CoordinateConstraint, Ends
+from calibody.mechanics import channels
+from calibody.mechanics.channels import Channel
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, inplane, path, prescribed, push
+from calibody.mechanics.elements.base import CoordinateConstraint, Ends, VelocityConstraint
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
 from calibody.spatial import algebra as al
@@ -80,14 +82,16 @@ class BallCoordinate:
 
 @dataclass(frozen=True)
 class Connection:
-    """A cut joint, a rigid attachment (in `free`) or a loop."""
+    """A cut joint, a rigid attachment (in `free`), a loop, or what a drive prescribes."""
 
     owner: str
     kind: str
-    bodies: tuple[int, int]
+    bodies: tuple[int, ...]
     """The links it joins."""
     unit: int
-    """Of a cut joint or attachment; -1 for loops."""
+    """Of a cut joint or attachment; -1 for others."""
+    source: Any = None
+    """The loop, or the channel of a drive that prescribes."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +115,13 @@ class Structure:
     units: tuple[Unit, ...]
     loaded: tuple[str, ...] = ()
     """Joints with friction in proportion to their load."""
+    driven: tuple[Channel, ...] = ()
+    """Channels of drives that prescribe motion, push bodies or pull springs, in the order of their rows."""
 
     @classmethod
-    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = (), engine: bool = False) -> Structure:
-        """`unknown`: paths of numbers that may be zero now and are not to stay so; `engine`: of a model whose forces are MuJoCo's (`model/native.py`), for its kinematics alone."""
+    def build(cls, model: Model, coordinates: str = AUTO, unknown: Collection[str] = (), driven: Collection[str] = (), engine: bool = False) -> Structure:
+        """`unknown`: paths of numbers that may be zero now and are not to stay so; `driven`: channels of all drives, each a single number; `engine`: of a model whose forces
+        are MuJoCo's (`model/native.py`), for its kinematics alone."""
         if model.natives and not engine:
             raise ModelError(
                 f'The model "{model.name}" was read for MuJoCo\'s engine; use stepper="mujoco" (in fits method = "shooting"), or load it without engine="mujoco".'
@@ -127,12 +134,67 @@ class Structure:
         if coordinates == TREE and (soft := [j.name for j in model.joints if j.soft]):
             raise ModelError(f'joint.{soft[0]} is compliant, but coordinates = "tree" makes joints rigid; use "free", or "auto".')
         tree_units = _tree_units(model)
-        return cls(model, coordinates, tree_units, tree_units if coordinates == TREE else _free_units(tree_units), loaded)
+        units = tree_units if coordinates == TREE else _free_units(tree_units)
+        return cls(model, coordinates, tree_units, units, loaded, _in_order([channels.driven(model, path) for path in driven]))
 
     @cached_property
     def topology(self) -> tuple:
         """All that the indices depend on, without numbers and names: equal for two mechanisms that differ in these only, so that they share what is compiled."""
-        return (self.coordinates, tuple(i for i, j in enumerate(self.model.joints) if j.name in self.loaded), *_topology(self.model))
+        loaded = tuple(i for i, j in enumerate(self.model.joints) if j.name in self.loaded)
+        places = {kind: list(table) for kind, table in self.model.tables.items()}
+        driven = tuple((c.kind, places[c.kind].index(c.name), c.quantity, c.component, self._driven_link(c)) for c in self.driven)
+        return (self.coordinates, loaded, driven, *_topology(self.model))
+
+    def _driven_link(self, channel: Channel) -> int:
+        """The link that a drive acts on; -1 where it is a joint's or a spring's."""
+        if channel.kind == "site":
+            return self.body_link[self.model.tables["site"][channel.name].body]
+        return self.body_link[channel.name] if channel.kind == "body" else -1
+
+    # -- drives ----------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def prescribed(self) -> tuple[Channel, ...]:
+        """What drives prescribe."""
+        return tuple(c for c in self.driven if channels.prescribes(c))
+
+    @cached_property
+    def prescribed_rows(self) -> np.ndarray:
+        """The constraint row of each."""
+        return np.array([self.row_owners.index(f"drive.{c.path}") for c in self.prescribed], dtype=np.int64)
+
+    def holding(self, channel: Channel) -> int | None:
+        """The constraint row whose multiplier a channel is, the force that moves a joint or site as prescribed; None of all others."""
+        of = {("joint", "force"): ("angle", "position"), ("site", "applied"): ("position",)}.get((channel.kind, channel.quantity), ())
+        found = [
+            r
+            for c, r in zip(self.prescribed, self.prescribed_rows, strict=True)
+            if (c.kind, c.name, c.component) == (channel.kind, channel.name, channel.component) and c.quantity in of
+        ]
+        return int(found[0]) if found else None
+
+    @cached_property
+    def pushed(self) -> tuple[Channel, ...]:
+        """Given forces on bodies."""
+        return tuple(c for c in self.driven if (c.kind, c.quantity) in push.TYPES)
+
+    @cached_property
+    def pulled(self) -> tuple[Channel, ...]:
+        """Springs with a given tension."""
+        return tuple(c for c in self.driven if c.kind == "spring")
+
+    def applied_row(self, channel: Channel) -> int:
+        """Where a drive that prescribes, pushes or pulls stands among the applied: after the velocities of the tree."""
+        if channel not in self.driven:
+            raise SimulationError(
+                f'Drive "{channel.path}" is not known to this method, which has drives of actuators and joint forces only; use the variational stepper, or transcription.'
+            )
+        return self.tree_nv + self.driven.index(channel)
+
+    @property
+    def applied_rows(self) -> int:
+        """Forces on the velocities of the tree, on bodies, on springs; and what is prescribed, at the end of the interval."""
+        return self.tree_nv + len(self.driven)
 
     # -- sizes -----------------------------------------------------------------------------------------------------------------
 
@@ -170,14 +232,16 @@ class Structure:
 
     @cached_property
     def connections(self) -> tuple[Connection, ...]:
-        """Joints and attachments that `free` has cut, then loops."""
+        """Joints and attachments that `free` has cut, then loops, then what is prescribed."""
         out, n = [], len(self.tree_units)
         for i, (unit, fixed) in enumerate(zip(self.tree_units, _static(self.tree_units), strict=True)):
             if self.coordinates == FREE and not fixed:
                 owner = f"joint.{unit.joint.name}" if unit.joint is not None else f"body.{unit.body.name}"
                 out.append(Connection(owner, unit.kind, (unit.parent if unit.parent >= 0 else n, i), i))
         link = self.body_link
-        return (*out, *(Connection(f"loop.{lp.name}", lp.kind, (link[lp.body1], link[lp.body2]), -1) for lp in self.model.loops))
+        loops = (Connection(f"loop.{lp.name}", inplane.rows_of(lp), (link[lp.body1], link[lp.body2]), -1, lp) for lp in self.model.loops)
+        kinds = {"joint": prescribed.JOINT, "site": prescribed.SITE}
+        return (*out, *loops, *(Connection(f"drive.{c.path}", kinds[c.kind], (self._driven_link(c),), -1, c) for c in self.prescribed))
 
     @cached_property
     def rows(self) -> dict[str, tuple[Row, ...]]:
@@ -186,14 +250,19 @@ class Structure:
 
     def _touched(self, constraint: Any, connection: Connection) -> tuple[int, ...]:
         if not isinstance(constraint, CoordinateConstraint):
-            return connection.bodies
-        loop = self.model.tables["loop"][connection.owner.removeprefix("loop.")]
-        return tuple(self.coordinate_index[joint] for joint in constraint.joints(loop))
+            return connection.bodies if constraint.measure.links > 1 else connection.bodies[:1]
+        names = {c.name: i for i, c in enumerate(self.scalar_coordinates)}
+        return tuple(names[name] for name in constraint.joints(connection.source))
 
     @cached_property
     def nc(self) -> int:
         """Number of constraint rows, type by type in the order of `CONSTRAINTS`, the rows of one element together."""
         return len(self.row_owners)
+
+    @cached_property
+    def rolling(self) -> np.ndarray:
+        """(nc,) whether a constraint row is one on velocities."""
+        return np.array([isinstance(t, VelocityConstraint) for t in CONSTRAINTS for _ in self.rows[t.name] for _ in range(t.rows)], dtype=bool)
 
     @cached_property
     def row_owners(self) -> tuple[str, ...]:
@@ -202,8 +271,7 @@ class Structure:
     @cached_property
     def row_angular(self) -> tuple[bool, ...]:
         """Whether a constraint row holds a direction (its multiplier is a torque) or a place (a force); couplings go by their first joint."""
-        loops = {f"loop.{lp.name}": lp for lp in self.model.loops}
-        units = [(t.unit_of(loops.get(r.connection.owner), self.model), t.rows) for t in CONSTRAINTS for r in self.rows[t.name]]  # type: ignore[arg-type]
+        units = [(t.unit_of(r.connection.source, self.model), t.rows) for t in CONSTRAINTS for r in self.rows[t.name]]
         return tuple(unit == "N m" for unit, rows in units for _ in range(rows))
 
     # -- tree ------------------------------------------------------------------------------------------------------------------
@@ -364,6 +432,24 @@ def refuse_load_friction(structure: Structure, remedy: str = 'use coordinates = 
         )
 
 
+def _in_order(driven: Sequence[Channel]) -> tuple[Channel, ...]:
+    """Those that push bodies type by type, those that pull springs, those that prescribe; without repetition."""
+    types = [*push.TYPES]
+
+    def order(c: Channel) -> tuple:
+        return (types.index((c.kind, c.quantity)), c.path) if (c.kind, c.quantity) in push.TYPES else (len(types) + (c.kind != "spring"), c.path)
+
+    return tuple(sorted({c for c in driven if channels.pushes(c) or channels.prescribes(c)}, key=order))
+
+
+def refuse_driven(structure: Structure, stepper: str) -> None:
+    """For steppers that know forces on joints only."""
+    if structure.driven:
+        raise SimulationError(
+            f'Drive "{structure.driven[0].path}": stepper="{stepper}" knows drives of actuators and joint forces only; use stepper="variational".'
+        )
+
+
 def doubling(parent: np.ndarray) -> tuple[np.ndarray, ...]:
     n = len(parent)
     rounds = []
@@ -439,7 +525,7 @@ class Numbers:
 
     @property
     def law(self) -> np.ndarray:
-        """(9, scalar coordinates and transmissions), rows as in `elements/law.py`; joints have no backlash."""
+        """(11, scalar coordinates and transmissions), rows as in `elements/law.py`; joints have no backlash."""
         return self.elements["law"]
 
     @property
@@ -506,19 +592,24 @@ def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarra
     loops = {f"loop.{lp.name}": lp for lp in model.loops}
     ends: dict[str, Ends] = {}
     for c in structure.connections:
-        if (loop := loops.get(c.owner)) is not None:
+        source: Any = loops.get(c.owner, c.source)
+        if isinstance(source, Channel):
+            site = model.tables[source.kind][source.name]
+            sides = (np.array(getattr(site, "position", np.zeros(3))), np.eye(3), np.zeros(3), np.eye(3))
+        elif (loop := source) is not None:
             sides = (np.array(loop.anchor1), _rotation(loop.orientation1), np.array(loop.anchor2), _rotation(loop.orientation2))
         else:
             R, own, point = placement[:, :3, c.unit], basis(axis[:, c.unit]), anchor[:, c.unit]
             sides = (R @ point + placement[:, 3, c.unit], R @ own, point, own)
-        ends[c.owner] = Ends(*sides, loop, model)
+        ends[c.owner] = Ends(*sides, source, model)
     return {t.name: _table([t.numbers(ends[r.connection.owner], r.which) for r in structure.rows[t.name]]) for t in CONSTRAINTS}
 
 
 def _force_numbers(structure: Structure, model: Model) -> dict[str, np.ndarray]:
     between = {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
     between |= {t.name: _table([path.numbers_of(model, model.paths[i]) for i in which]) for t, which in path.groups_of(structure.model).items()}
-    return between | {t.name: _table(list(t.numbers(structure, model)), len(t.fields)) for t in COORDINATE_FORCES}
+    pushes = {t.name: _table([t.numbers(model, c) for c in structure.pushed if push.TYPES[c.kind, c.quantity] is t]) for t in PUSHES}
+    return between | pushes | {t.name: _table(list(t.numbers(structure, model)), len(t.fields)) for t in COORDINATE_FORCES}
 
 
 def _table(elements: list[Any], width: int = 0) -> np.ndarray:

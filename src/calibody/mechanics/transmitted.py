@@ -43,15 +43,23 @@ def is_transmitted(channel: Channel) -> bool:
     return (channel.kind == "site" and channel.quantity in ("force", "torque")) or channel.quantity.startswith("reaction.")
 
 
-def wrenches(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, derivatives: bool = False) -> Sums:
-    """Of every link by itself."""
+def is_outside(owner: str) -> bool:
+    """Whether the force of a constraint row acts on links from elsewhere than through the cut above them: loops, and what moves sites as prescribed."""
+    return owner.startswith(("loop.", "drive.site."))
+
+
+def wrenches(
+    structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, derivatives: bool = False, applied: np.ndarray | None = None
+) -> Sums:
+    """Of every link by itself; `applied` as of a `Point`."""
     plan, K, nothing = plan_of(structure), f.H.shape[3], np.zeros((0, f.H.shape[3]))
-    loops = np.array([owner.startswith("loop.") for owner in structure.row_owners], dtype=bool)
-    point = Point(nothing, np.where(loops[:, None], multipliers, 0.0), nothing, nothing, h, 1.0)
+    loops = np.array([is_outside(owner) for owner in structure.row_owners], dtype=bool)
+    point = Point(nothing, np.where(loops[:, None], multipliers, 0.0), nothing, nothing if applied is None else applied, h, 1.0)
     sums = Sums(plan, K - 2, derivatives)
     out = Evaluation(np.zeros((structure.nv, K - 2)), np.zeros((structure.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
     assembly.forces(plan, numbers, point, f, sums)
+    assembly.pushes(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     for i in np.flatnonzero(numbers.standing[3]):  # bodies that are fixed to the world: nobody else asks what they weigh
         moment = np.einsum("ijm,j->im", f.H[:, :, i, 1:-1], numbers.standing[:, i])
@@ -60,9 +68,11 @@ def wrenches(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f:
     return sums
 
 
-def through(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, contacts: np.ndarray | None = None) -> np.ndarray:
+def through(
+    structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, contacts: np.ndarray | None = None, applied: np.ndarray | None = None
+) -> np.ndarray:
     """(6, n + 1, K - 2): (N, F) through the cut above every link; `contacts`: what these exert on the links, likewise."""
-    total = wrenches(structure, numbers, multipliers, f, h).wrench / h
+    total = wrenches(structure, numbers, multipliers, f, h, applied=applied).wrench / h
     if contacts is not None:
         total -= contacts[:, : total.shape[1], : total.shape[2]]
     composite(structure.tree_parent, total)
@@ -111,6 +121,7 @@ class Cuts:
     alive: weakref.ref[Frames]
     """Its kinematics, for as long as somebody else needs them."""
     h: float
+    applied: np.ndarray | None = None
     kept: dict[tuple[str, float], np.ndarray] = field(default_factory=dict)
     """`through` of models with another number, by path and change."""
 
@@ -122,11 +133,11 @@ class Cuts:
 
     @cached_property
     def through(self) -> np.ndarray:
-        return through(self.structure, self.numbers, self.multipliers, self.frames, self.h)
+        return through(self.structure, self.numbers, self.multipliers, self.frames, self.h, applied=self.applied)
 
     @cached_property
     def blocks(self) -> Sums:
-        return wrenches(self.structure, self.numbers, self.multipliers, self.frames, self.h, derivatives=True)
+        return wrenches(self.structure, self.numbers, self.multipliers, self.frames, self.h, derivatives=True, applied=self.applied)
 
     def value(self, model: Model, channel: Channel) -> np.ndarray:
         """(M,): one component."""
@@ -163,14 +174,25 @@ class Cuts:
     def by_multipliers(self, model: Model, channel: Channel) -> dict[int, np.ndarray]:
         """How one component changes with the multipliers of loops: (M,) by row."""
         out: dict[int, np.ndarray] = {}
-        if not self.structure.model.loops:
+        if not any(is_outside(owner) for owner in self.structure.row_owners):
             return out
         a, inside = self._covector(model, channel)[0], below(self.structure, cut_of(self.structure, model, channel))
         for group, act in assembly.constraint_acts(plan_of(self.structure), self.numbers, self.frames):
             for first, link, _, A in act.rows(group.row):
-                if link in inside and self.structure.row_owners[first].startswith("loop."):
+                if link in inside and is_outside(self.structure.row_owners[first]):
                     for r, wrench in enumerate(A[..., 1:-1]):
                         out[first + r] = out.get(first + r, 0.0) - np.einsum("tm,tm->m", a[: len(wrench)], wrench)
+        return out
+
+    def by_applied(self, model: Model, channel: Channel) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """How one component changes with given forces on bodies and springs, by their row: (M,) of the interval before a node, and of that after it."""
+        plan, s = plan_of(self.structure), self.structure
+        a, inside, out = self._covector(model, channel)[0], below(s, cut_of(s, model, channel)), {}
+        for driven in (*s.pushed, *s.pulled):
+            parts = [x for x in assembly.driving_wrenches(plan, self.numbers, self.frames, s.applied_row(driven)) if x[0] in inside]
+            before = sum((np.einsum("tm,tm->m", a[: len(right)], right[:, :-1]) for _, _, right in parts), np.zeros(a.shape[1]))
+            after = sum((np.einsum("tm,tm->m", a[: len(left)], left[:, 1:]) for _, left, _ in parts), np.zeros(a.shape[1]))
+            out[s.applied_row(driven)] = -0.5 * before, -0.5 * after
         return out
 
     def by_number(self, model: Model, channel: Channel, place: Place) -> np.ndarray:
@@ -182,10 +204,11 @@ class Cuts:
             other = model.replace({place.path: value + sign}, check=False)
             numbers = Numbers.of(s, other)
             wrench = self.through
-            if place.kind != "site" and place.field not in PLACES.get(place.kind, ()):
+            pushed = any((c.kind, c.name) == (place.kind, place.name) for c in s.driven)
+            if pushed or (place.kind != "site" and place.field not in PLACES.get(place.kind, ())):
                 key = place.path, sign
                 if key not in self.kept:
-                    self.kept[key] = through(s, numbers, self.multipliers, self.frames, self.h)
+                    self.kept[key] = through(s, numbers, self.multipliers, self.frames, self.h, applied=self.applied)
                 wrench = self.kept[key]
             ends.append(readings(s, other, numbers, channel, self.frames.H[:, :, link, 1:-1], wrench[:, link])[channel.component])
         return (ends[0] - ends[1]) / (2.0 * step)
@@ -195,10 +218,10 @@ _cuts: dict[int, Cuts] = {}
 """By the identity of the kinematics of a motion, as long as they live: six channels of a sensor are worked out at once."""
 
 
-def cuts(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float) -> Cuts:
-    """Of a motion."""
+def cuts(structure: Structure, numbers: Numbers, multipliers: np.ndarray, f: Frames, h: float, applied: np.ndarray | None = None) -> Cuts:
+    """Of a motion; `applied` if something pushes bodies or pulls springs."""
     key, kept = id(f), _cuts.get(id(f))
-    if kept is None or kept.alive() is not f or kept.multipliers is not multipliers or kept.numbers is not numbers:
+    if kept is None or kept.alive() is not f or kept.multipliers is not multipliers or kept.numbers is not numbers or not np.array_equal(kept.applied, applied):  # type: ignore[arg-type]
         alive = weakref.ref(f, lambda _, known=_cuts: known.pop(key, None))
-        kept = _cuts[key] = Cuts(structure, numbers, multipliers, alive, h)
+        kept = _cuts[key] = Cuts(structure, numbers, multipliers, alive, h, applied)
     return kept

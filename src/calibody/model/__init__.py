@@ -13,6 +13,7 @@ from calibody.model.elements import (
     Spring as Spring,
     Transmission as Transmission,
     World as World,
+    along as along,
 )
 from calibody.model.model import Model as Model
 from calibody.model.path import Muscle as Muscle, Path as Path, Pulley as Pulley, Wrap as Wrap

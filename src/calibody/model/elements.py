@@ -26,6 +26,7 @@ SCALAR: tuple[str, ...] = ()
 XYZ = ("x", "y", "z")
 WXYZ = ("w", "x", "y", "z")
 SYMMETRIC = ("xx", "yy", "zz", "xy", "xz", "yz")
+SIX = ("x", "y", "z", "rx", "ry", "rz")
 SIX_BY_SIX = tuple(f"{a}{b}" for a in ("x", "y", "z", "rx", "ry", "rz") for b in ("x", "y", "z", "rx", "ry", "rz"))
 
 HINGE, SLIDE, BALL, FREE = "hinge", "slide", "ball", "free"
@@ -105,6 +106,18 @@ def _not_zero(element: Any, *names: str) -> None:
             raise ModelError(f"{element.KIND}.{element.name}.{name} is {value}; its length must not be zero (or absurdly large), give a direction.")
 
 
+def _not_skewed(element: Any) -> None:
+    """Friction that is skewed by more than itself would drive in one direction."""
+    for what in ("damping", "friction"):
+        skew, whole = getattr(element, f"{what}_skew"), getattr(element, what)
+        if skew and getattr(element, "kind", HINGE) not in SCALARS:
+            raise ModelError(
+                f"{element.KIND}.{element.name} is a {element.kind} joint with {what}_skew; only hinges and slides have a direction, set it to zero."
+            )
+        if abs(skew) > abs(whole):
+            raise ModelError(f"{element.KIND}.{element.name}.{what}_skew is {skew:g}, more than its {what} of {whole:g}; it would drive in one direction.")
+
+
 @dataclass(frozen=True)
 class Body:
     """A rigid body. `inertia` is about the centre of mass in body axes: (xx, yy, zz, xy, xz, yz); three numbers mean the diagonal."""
@@ -150,8 +163,9 @@ class Joint:
     The joint's own force on its coordinate `s` (angle or position; a ball's rotation vector) at the rate `rho`:
 
         -stiffness (s - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
+        - damping_skew |rho| - friction_skew
 
-    with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper, or, where dry friction is soft by itself, rounded: it acts in full from `friction_rate` on
+    (the second line while it moves: friction and damping are larger by the skew in the positive direction, and smaller by it in the negative one), with the sign regularised to `clip(rho/delta, -1, 1)` by the stepper, or, where dry friction is soft by itself, rounded: it acts in full from `friction_rate` on
     (`mechanics/elements/law.py`; zero: at once). `armature` is an inertia on `s` (a rotor behind a gear).
     `compliance` and `relaxation` soften the joint's constraints in `free` coordinates: `g + relaxation g' + compliance lambda = 0`;
     `angular_compliance` and `angular_relaxation` are those of the rows that hold directions (zero: the same numbers as for the others).
@@ -175,6 +189,8 @@ class Joint:
         "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False, kinds=SCALARS),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True, kinds=SCALARS),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE, kinds=SCALARS),
+        "damping_skew": Number(SCALAR, "{f} s/{s}", FORCE, linear=True, kinds=SCALARS),
+        "friction_skew": Number(SCALAR, "{f}", FORCE, linear=True, kinds=SCALARS),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
         "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False, kinds=TIED),
         "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=TIED),
@@ -212,6 +228,8 @@ class Joint:
     """Where the spring of a ball or free joint is relaxed (a quaternion in place of `springref`)."""
     spring_position: Vector3 = ZERO
     """Where the spring of a free joint is relaxed."""
+    damping_skew: float = 0.0
+    friction_skew: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in JOINT_KINDS:
@@ -230,6 +248,7 @@ class Joint:
             )
         if max(self.stribeck, self.load_stribeck) > 0.0 and self.kind in (BALL, FREE):
             raise ModelError(f"joint.{self.name} is a {self.kind} joint with Stribeck friction; only hinges and slides have it, use friction instead.")
+        _not_skewed(self)
         if self.load_friction > 0.0 and self.kind == FREE:
             raise ModelError(f"joint.{self.name} is free and carries no load, so its load_friction would do nothing; set it to zero.")
 
@@ -262,32 +281,68 @@ class Site:
         _not_zero(self, "orientation")
 
 
-POINT, WELD, COUPLING, DISTANCE, CURVE = "point", "weld", "coupling", "distance", "curve"
-LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, CURVE)
+POINT, WELD, COUPLING, DISTANCE, CURVE, UNIVERSAL, CYLINDRICAL, ROLLING, KNIFE = (
+    "point",
+    "weld",
+    "coupling",
+    "distance",
+    "curve",
+    "universal",
+    "cylindrical",
+    "rolling",
+    "knife",
+)
+LOOP_KINDS = (POINT, WELD, COUPLING, DISTANCE, CURVE, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE, ROLLING, KNIFE)
 BETWEEN_COORDINATES = (COUPLING, CURVE)
 """Loops that tie joint coordinates, not bodies."""
+PLACED = tuple(kind for kind in LOOP_KINDS if kind not in BETWEEN_COORDINATES)
+ORIENTED = (WELD, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE, ROLLING, KNIFE)
+MASKS = ("xyz", "xy", "xz", "yz", "x", "y", "z")
+"""Along which axes of its first frame a point is held."""
+
+
+def along(axis: Vector3) -> Quaternion4:
+    """The orientation of a frame whose z axis is `axis`, by the shortest turn: for the frames of loops that are hinges or slides."""
+    x, y, z = axis
+    length = math.hypot(x, y, z)
+    if not 1.0 / ABSURD < length < ABSURD:
+        raise ModelError(f"The axis {axis} has no direction; give one whose length is not zero.")
+    if z < -0.999_999 * length:  # nearly opposite: a half turn about x, then the short rest
+        w, a, b, c = along((x, -y, -z))
+        return (-a, w, -c, b)
+    w, a, b = 1.0 + z / length, -y / length, x / length
+    norm = math.hypot(w, a, b)
+    return (w / norm, a / norm, b / norm, 0.0)
 
 
 @dataclass(frozen=True)
 class Loop:
     """What closes a kinematic loop, beyond the tree of bodies.
 
-    - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations);
+    - point: the point `anchor1` of `body1` coincides with `anchor2` of `body2` (three equations); with a `mask` such as "x" or "xy" only along these
+      axes of the frame (`anchor1`, `orientation1`): on a plane, on a line (one, two);
     - weld: the frame (`anchor1`, `orientation1`) of `body1` coincides with that of `body2` (six);
     - coupling: `s1 - reference1 = polynomial(s2 - reference2)` between the coordinates of two hinges or slides (one); without
       `joint2`, `s1` is held at `reference1 + polynomial[0]`;
     - distance: the two points are joined by a massless rod of the given `length` (one);
-    - curve: `s1 - reference1 = f(s2 - reference2)`, f the smooth curve through the knots `curve` (one): a knee whose bones roll on each other.
+    - curve: `s1 - reference1 = f(s2 - reference2)`, f the smooth curve through the knots `curve` (one): a knee whose bones roll on each other;
+    - hinge: the points coincide, and so do the z axes of the two frames (five);
+    - universal: the points coincide, and the z axis of the first frame is perpendicular to the x axis of the second: the two arms of the cross (four);
+    - cylindrical: the second point is on the z axis of the first frame, and the z axes are parallel (four);
+    - slide: the same, and the frames do not turn against each other (five);
+    - rolling: a disc of radius `length` with its centre at `anchor1` and its axle along the z axis of the first frame rolls without slipping on the x-y plane of the
+      second, which is fixed to the world (one on places, two on velocities);
+    - knife: the point `anchor1` does not move along the y axis of the first frame, against the world (one on velocities): a skate, a wheel.
     """
 
     KIND: ClassVar[str] = "loop"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
-        "anchor1": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
-        "anchor2": Number(XYZ, "m", kinds=(POINT, WELD, DISTANCE)),
-        "orientation1": Number(WXYZ, "", kinds=(WELD,)),
-        "orientation2": Number(WXYZ, "", kinds=(WELD,)),
+        "anchor1": Number(XYZ, "m", kinds=PLACED),
+        "anchor2": Number(XYZ, "m", kinds=PLACED),
+        "orientation1": Number(WXYZ, "", kinds=(POINT, *ORIENTED)),
+        "orientation2": Number(WXYZ, "", kinds=ORIENTED),
         "polynomial": Number(("c0", "c1", "c2", "c3", "c4"), "", kinds=(COUPLING,)),
-        "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE,)),
+        "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE, ROLLING)),
         "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False),
         "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False),
     }
@@ -306,16 +361,29 @@ class Loop:
     compliance: float = 0.0
     relaxation: float = 0.0
     length: float = 0.0
-    """Of a rod [m]."""
+    """Of a rod, or the radius of a disc that rolls [m]."""
     curve: tuple[tuple[float, float, float], ...] = ()
     """Knots (x, y, slope) with x increasing: cubics between them, straight lines beyond."""
+    mask: str = "xyz"
+    """Of a point."""
+
+    @property
+    def holds(self) -> str:
+        """Its kind, or what the mask makes of it: "point.xy"."""
+        return self.kind if self.mask == MASKS[0] else f"{self.kind}.{self.mask}"
 
     def __post_init__(self) -> None:
         if self.kind not in LOOP_KINDS:
             raise ModelError(f"loop.{self.name}.kind is {self.kind!r}; give one of {', '.join(LOOP_KINDS)}.")
         _coerce(self)
+        if self.mask not in (MASKS if self.kind == POINT else MASKS[:1]):
+            raise ModelError(f"loop.{self.name}.mask is {self.mask!r}; give one of {', '.join(MASKS)}, and only to a loop of kind point.")
         _not_zero(self, "orientation1", "orientation2")
         _not_negative(self, "compliance", "relaxation")
+        if self.kind == ROLLING and self.length <= 0.0:
+            raise ModelError(f"loop.{self.name}.length is {self.length:g}; it is the radius of the disc that rolls, give a length above zero.")
+        if self.kind in (ROLLING, KNIFE) and (self.body2 != WORLD or self.compliance):
+            raise ModelError(f"loop.{self.name} is of kind {self.kind}, which is rigid and against the world; leave body2 and compliance out.")
         if self.kind == DISTANCE and self.length <= 0.0:
             raise ModelError(f"loop.{self.name}.length is {self.length:g}; a rod has a length above zero (two points that coincide are a loop of kind point).")
         if self.kind in BETWEEN_COORDINATES and not self.joint1:
@@ -367,7 +435,12 @@ class Spring:
 @dataclass(frozen=True)
 class Bushing:
     """A 6x6 spring-damper between two frames. With `d` the displacement (in frame 1) and the rotation vector of frame 2 against frame 1,
-    `(force, moment) = -K d - D d'`, both matrices row by row (36 numbers) in the order x y z rx ry rz."""
+    `(force, moment) = -K d - D d'`, both matrices row by row (36 numbers) in the order x y z rx ry rz. Each of the six may give in addition
+
+        -k_plus max(d, 0) - k_minus min(d, 0) - k3 d^3
+
+    where it is stiffer in one direction than in the other (tension and compression of a disc) or the more the further it goes (the soft tissue of a wobbling mass,
+    which is a body with a free joint on a bushing)."""
 
     KIND: ClassVar[str] = "bushing"
     NUMBERS: ClassVar[Mapping[str, Number]] = {
@@ -377,6 +450,9 @@ class Bushing:
         "orientation2": Number(WXYZ, ""),
         "stiffness": Number(SIX_BY_SIX, "N/m, N/rad or N m/rad", FORCE, linear=True),
         "damping": Number(SIX_BY_SIX, "N s/m, N s/rad or N m s/rad", FORCE, linear=True),
+        "k_plus": Number(SIX, "N/m or N m/rad", FORCE, linear=True),
+        "k_minus": Number(SIX, "N/m or N m/rad", FORCE, linear=True),
+        "k3": Number(SIX, "N/m^3 or N m/rad^3", FORCE, linear=True),
     }
 
     name: str
@@ -388,6 +464,9 @@ class Bushing:
     orientation2: Quaternion4 = IDENTITY
     stiffness: tuple[float, ...] = (0.0,) * 36
     damping: tuple[float, ...] = (0.0,) * 36
+    k_plus: tuple[float, ...] = (0.0,) * 6
+    k_minus: tuple[float, ...] = (0.0,) * 6
+    k3: tuple[float, ...] = (0.0,) * 6
 
     def __post_init__(self) -> None:
         for name in ("stiffness", "damping"):
@@ -411,7 +490,8 @@ class Transmission:
         -stiffness y(z - springref) - damping rho - (friction + stribeck exp(-(rho/stribeck_rate)^2)) sign(rho)
 
     acts on every joint times its coefficient; `armature` is an inertia on z (a rotor that turns by z). `backlash` is the play of the spring, y the part of a deflection x
-    that is beyond it: x -+ backlash/2, and nothing between; its corners are rounded over a tenth of half the play (`mechanics/elements/law.py`).
+    that is beyond it: x -+ backlash/2, and nothing between; its corners are rounded over a tenth of half the play (`mechanics/elements/law.py`). `damping_skew` and
+    `friction_skew` as of a joint.
     """
 
     KIND: ClassVar[str] = "transmission"
@@ -423,6 +503,8 @@ class Transmission:
         "friction_rate": Number(SCALAR, "{s}/s", FORCE, signed=False),
         "stribeck": Number(SCALAR, "{f}", FORCE, signed=False, linear=True),
         "stribeck_rate": Number(SCALAR, "{s}/s", FORCE),
+        "damping_skew": Number(SCALAR, "{f} s/{s}", FORCE, linear=True),
+        "friction_skew": Number(SCALAR, "{f}", FORCE, linear=True),
         "armature": Number(SCALAR, "{i}", FORCE, signed=False, linear=True),
         "backlash": Number(SCALAR, "{s}", FORCE, signed=False),
     }
@@ -439,6 +521,8 @@ class Transmission:
     stribeck_rate: float = 0.1
     armature: float = 0.0
     backlash: float = 0.0
+    damping_skew: float = 0.0
+    friction_skew: float = 0.0
 
     def __post_init__(self) -> None:
         _coerce(self)
@@ -449,6 +533,7 @@ class Transmission:
         if not all(self.coefficients):
             raise ModelError(f"transmission.{self.name}.coefficients is {self.coefficients}; leave out joints that it does not turn with.")
         _not_negative(self, "friction", "friction_rate", "stribeck", "armature", "backlash")
+        _not_skewed(self)
         if self.stribeck_rate <= 0.0:
             raise ModelError(f"transmission.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero.")
 
@@ -585,6 +670,6 @@ def unchecked(element: Any, **changes: Any) -> Any:
 
 
 __all__ = [
-    "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
-    "BALL", "COUPLING", "CURVE", "DISTANCE", "FREE", "HINGE", "POINT", "SLIDE", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
+    "along", "Actuator", "Body", "Bushing", "Geometry", "Joint", "Loop", "Sensor", "Site", "Spring", "Transmission", "World",
+    "BALL", "COUPLING", "CURVE", "CYLINDRICAL", "DISTANCE", "FREE", "HINGE", "MASKS", "KNIFE", "POINT", "ROLLING", "SLIDE", "UNIVERSAL", "WELD", "WORLD", "JOINT_KINDS", "LOOP_KINDS",
 ]  # fmt: skip

@@ -72,6 +72,15 @@ class Signal:
             slope = np.where(np.arange(len(times)) == len(times) - 1, 0.0, slope)
         return knots[k] + values[k] * d + np.where(d > 0.0, 0.5 * slope[k] * d * d, 0.0)
 
+    def curve(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The cubic spline through the samples at the instants t, and its slope: the motion that they are samples of, whatever `hold` is; a single sample is a constant."""
+        from scipy.interpolate import CubicSpline  # here, because reading needs none of it
+
+        if len(self.times) == 1:
+            return np.full(len(t), self.values[0]), np.zeros(len(t))
+        spline = CubicSpline(self.times, self.values)
+        return spline(t), spline(t, 1)
+
     def means(self, edges: np.ndarray, delay: float = 0.0, lag: float = 0.0) -> np.ndarray:
         """The mean over each interval between neighbouring edges, of the signal `delay` seconds late and behind a lag with this time constant [s]."""
         plain = np.diff(self.integral(edges - delay)) / np.diff(edges)

@@ -27,6 +27,8 @@ class Trajectory:
     notes: tuple[str, ...] = ()
     contacts: ContactLog | None = None
     """Of a motion with contacts."""
+    choices: tuple[tuple[int, np.ndarray], ...] = ()
+    """Where the rows that are kept changed: the first step with each choice, and the choice; none where they did not."""
     read: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Channels that an engine has measured itself (`Motion.read`)."""
 

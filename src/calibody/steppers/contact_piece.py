@@ -225,7 +225,7 @@ def compiled_piece(structure: Structure, values: Values, held: Held, state: Stat
     """The program for so many steps, or none where single steps cost less than making it."""
     step = Program(structure)
     numbers = np.float64(0.0), np.float64(0.0), np.float64(0.0)
-    pieces = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    pieces = np.zeros((actuators, PIECE)), np.zeros((structure.applied_rows, PIECE))
     arguments = (values, held, state, np.zeros((len(held.friction), 3)), *pieces, np.int32(0), *numbers)
     key = ("lasting contact", structure.topology)
     if not compiled_before(key, arguments):

@@ -56,7 +56,7 @@ def mobility(step: Program, values: Values, node: Node) -> Any:
 
 def compiled_steps(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
     step = Program(structure)
-    pieces = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    pieces = np.zeros((actuators, PIECE)), np.zeros((structure.applied_rows, PIECE))
     arguments = (values, state, np.zeros(structure.nv), *pieces, np.int32(0), np.float64(0.0), np.float64(0.0))
     return program(lambda *a: steps(step, *a), ("contact", structure.topology), arguments)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Structure
-from calibody.model import Actuator
+from calibody.model import Actuator, Model
 from calibody.model.native import MUJOCO
 from calibody.recording.signal import Signal
 
@@ -19,32 +19,104 @@ from calibody.recording.signal import Signal
 GAUSS = ((0.1127016653792583, 5 / 18), (0.5, 8 / 18), (0.8872983346207417, 5 / 18))
 
 
-def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray, plain: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """control (actuators, intervals) and applied (tree velocities, intervals) from channels to numbers, arrays, signals or functions; `plain`: without what actuators make of their control,
-    and with rows for those of an engine after the model's own."""
-    model, plan = structure.model, plan_of(structure)
-    n = len(edges) - 1
-    natives = [native.name for native in model.natives if native.control] if plain else []
-    control = np.zeros((len(model.actuators) + len(natives), n))
-    applied = np.zeros((structure.tree_nv, n))
-    names = [a.name for a in model.actuators]
+class Drives(NamedTuple):
+    """What drives do over every interval."""
+
+    control: np.ndarray
+    """(actuators, intervals)"""
+    applied: np.ndarray
+    """(`Structure.applied_rows`, intervals): mean forces, and what is prescribed at the end of the interval."""
+    start: tuple[np.ndarray, np.ndarray]
+    """Values and rates of what is prescribed, at the start."""
+
+
+def scalars_of(model: Model, drive: Mapping[str, Any]) -> dict[str, Any]:
+    """Drives as single numbers: a vector is taken apart, `{"site.hand.force": (0, 0, -5)}` or a function of time that returns three numbers."""
+    out: dict[str, Any] = {}
     for path, value in drive.items():
-        channel = channels.resolve(model, path)
-        if channel.kind == "actuator" and channel.quantity == "":
-            k = names.index(channel.name)
-            actuator = model.actuators[k] if not plain else Actuator("plain", model.actuators[k].joint)
-            control[k] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
+        channel = channels.drivable(model, path)
+        if not channel.components or channel.component is not None:
+            out[path] = value
+            continue
+        for i, name in enumerate(channel.components):
+            out[f"{path}.{name}"] = _component(path, value, i, len(channel.components))
+    return out
+
+
+def _component(path: str, value: Any, i: int, count: int) -> Any:
+    if callable(value):
+        function: Callable[[float], Any] = value
+        return lambda t: function(t)[i]
+    if isinstance(value, tuple) and len(value) == 2 and np.ndim(value[1]) == 2 and np.shape(value[1])[1] == count:
+        return value[0], np.asarray(value[1])[:, i]
+    if np.shape(value) == (count,):
+        return float(value[i])
+    raise SimulationError(
+        f'Drive "{path}" has {count} components; give {count} numbers, (times, values) with {count} columns, a function of time, or drive them one by one.'
+    )
+
+
+def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray, plain: bool = False) -> Drives:
+    """From channels to numbers, arrays, signals or functions; each channel is a single number. `plain`: without what actuators make of their control, and with rows for those of an
+    engine after the model's own."""
+    model, plan, n = structure.model, plan_of(structure), len(edges) - 1
+    natives = [native.name for native in model.natives if native.control] if plain else []
+    control, applied = np.zeros((len(model.actuators) + len(natives), n)), np.zeros((structure.applied_rows, n))
+    names, start = [a.name for a in model.actuators], np.zeros((2, len(structure.prescribed)))
+    for path, value in drive.items():
+        channel = channels.driven(model, path)
+        if channels.is_control(channel):
+            actuator = model.tables["actuator"][channel.name]
+            actuator = Actuator("plain", actuator.joint) if plain else actuator
+            control[names.index(channel.name)] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
         elif channel.kind == MUJOCO and channel.name in natives:
             control[len(names) + natives.index(channel.name)] = _means(path, value, edges, 0.0, None)
-        elif channel.kind == "joint" and channel.quantity == "force":
-            first = _first_dof(plan, channel.name)
-            width = len(channel.components) or 1
-            if width > 1 and channel.component is None:
-                raise SimulationError(f'Drive "{path}" has {width} components; drive them one by one, for instance "{path}.{channel.components[0]}".')
-            applied[first + (channel.component or 0)] = _means(path, value, edges, 0.0, None)
+        elif channels.is_joint_force(channel):
+            applied[_first_dof(plan, channel.name) + (channel.component or 0)] = _means(path, value, edges, 0.0, None)
+        elif channels.prescribes(channel):
+            values, rate = _curve(path, value, edges)
+            applied[structure.applied_row(channel)] = values[1:]
+            start[:, structure.prescribed.index(channel)] = values[0], rate
         else:
-            raise SimulationError(f'"{path}" cannot be driven; drive actuator.NAME or joint.NAME.force.')
-    return control, applied
+            applied[structure.applied_row(channel)] = _means(path, value, edges, 0.0, None)
+    return Drives(control, applied, (start[0], start[1]))
+
+
+def _curve(path: str, value: Any, edges: np.ndarray) -> tuple[np.ndarray, float]:
+    """Where a drive has a joint or site at the edges, and how fast it begins."""
+    if callable(value):
+        # one-sided difference of fourth order over half a step: its error is of higher order than that of the motion
+        near = edges[0] + 0.125 * (edges[1] - edges[0]) * np.arange(5)
+        values = _sampled(path, value, np.concatenate([edges, near]))
+        return values[: len(edges)], float(values[len(edges) :] @ (-25.0, 48.0, -36.0, 16.0, -3.0) / (12.0 * (near[1] - near[0])))
+    if np.ndim(value) == 0 and not isinstance(value, Signal):
+        return _sampled(path, lambda t: value, edges), 0.0
+    signal = value if isinstance(value, Signal) else _motion_samples(path, value, edges)
+    _check_known(path, signal, edges, 0.0)
+    values, rates = signal.curve(edges)
+    return values, float(rates[0])
+
+
+def _motion_samples(path: str, value: Any, edges: np.ndarray) -> Signal:
+    """Of (times, values), or of one value per node."""
+    times, values = value if isinstance(value, tuple) and len(value) == 2 else (edges[:-1], value)
+    if np.shape(times) != np.shape(values):
+        raise SimulationError(
+            f'Drive "{path}" has {np.size(values)} values; give one per node of the motion ({len(edges) - 1}), (times, values), or a function of time.'
+        )
+    return Signal(np.asarray(times), np.asarray(values), "linear", name=f'Drive "{path}"')
+
+
+def _sampled(path: str, function: Callable[[float], Any], times: np.ndarray) -> np.ndarray:
+    try:
+        values = np.array([float(function(float(t))) for t in times])
+    except (TypeError, ValueError):
+        raise SimulationError(
+            f'Drive "{path}" does not give a number; give a number, (times, values), a Signal, or a function of the time in seconds.'
+        ) from None
+    if not np.isfinite(values).all():
+        raise SimulationError(f'Drive "{path}" is not finite at t = {times[~np.isfinite(values)][0]:g} s.')
+    return values
 
 
 def _first_dof(plan: Any, joint: str) -> int:
@@ -78,6 +150,13 @@ def _means(path: str, value: Any, edges: np.ndarray, delay: float, bounds: tuple
 
 
 def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bounds: tuple[float, float] | None, lag: float) -> np.ndarray:
+    _check_known(path, signal, edges, delay)
+    if bounds is not None:
+        signal = Signal(signal.times, np.clip(signal.values, *bounds), signal.hold, signal.name)
+    return signal.means(edges, delay, lag)
+
+
+def _check_known(path: str, signal: Signal, edges: np.ndarray, delay: float) -> None:
     # the last edge is one step beyond the end of the motion: there the last value is held
     first, last = edges[0], edges[-2]
     slack = 1e-9 * max(1.0, abs(last))
@@ -86,9 +165,6 @@ def _signal_means(path: str, signal: Signal, edges: np.ndarray, delay: float, bo
             f'Drive "{path}" is known from {signal.times[0]:g} s to {signal.end:g} s, but the simulation runs from {first:g} s to {last:g} s; '
             "give a longer recording or a shorter duration."
         )
-    if bounds is not None:
-        signal = Signal(signal.times, np.clip(signal.values, *bounds), signal.hold, signal.name)
-    return signal.means(edges, delay, lag)
 
 
 def _function_means(path: str, function: Callable[[float], Any], edges: np.ndarray, delay: float, bounds: tuple[float, float] | None) -> np.ndarray:

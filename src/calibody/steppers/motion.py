@@ -57,6 +57,10 @@ class Motion:
     notes: tuple[str, ...] = ()
     start: float = 0.0
     """Time of the first node [s]."""
+    choices: tuple[tuple[int, np.ndarray], ...] = field(default=(), repr=False)
+    """Where the constraint rows that were kept changed: the first step with each choice, and the choice."""
+    given: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    """(prescribed, n + 2) where drives have joints and sites."""
     touched: ContactLog | None = field(default=None, repr=False)
     """Forces, impulses and events of contacts; None of a motion without any."""
     read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -74,6 +78,10 @@ class Motion:
     @property
     def coordinates(self) -> str:
         return self.structure.coordinates
+
+    def active_at(self, step: int) -> np.ndarray:
+        """(nc,) 1 for the rows that were kept in the step from a node, else 0."""
+        return next((rows.astype(float) for first, rows in reversed(self.choices) if first <= step), self.active)
 
     @cached_property
     def channels(self) -> tuple[str, ...]:
@@ -93,7 +101,7 @@ class Motion:
     @cached_property
     def point(self) -> Point:
         """What the discrete equations were satisfied at."""
-        return Point(self.q, self.multipliers, self.control, self.applied, self.h, self.delta, self.turns)
+        return Point(self.q, self.multipliers, self.control, self.applied, self.h, self.delta, self.turns, given=self.given if len(self.given) else None)
 
     @cached_property
     def frames(self) -> Frames:
@@ -156,7 +164,27 @@ class Motion:
         if ball is not None:
             dof = plan.ball_dof[ball]
             rows += list(self.applied[dof : dof + 3])
-        return _scalar_or_vector(_at_nodes(np.array(rows)))
+        out = _at_nodes(np.array(rows))
+        for k, c in enumerate(scalars):
+            coordinate = self.structure.scalar_coordinates[c]
+            for channel, row in zip(self.structure.prescribed, self.structure.prescribed_rows, strict=True):
+                if (channel.kind, channel.name, channel.component or 0) == ("joint", coordinate.joint, coordinate.component):
+                    out[k] += self.multipliers[row, :-1]
+        return _scalar_or_vector(out)
+
+    def _applied_at(self, name: str) -> np.ndarray:
+        """(3, nodes): the force that drives exert at a site, world axes."""
+        s, out = self.structure, np.zeros((3, len(self.time)))
+        link = s.body_link[self.model.tables["site"][name].body]
+        for channel, row in zip(s.prescribed, s.prescribed_rows, strict=True):
+            if (channel.kind, channel.name) == ("site", name):
+                out[channel.component] += self.multipliers[row, :-1]
+        for channel in s.pushed:
+            if (channel.kind, channel.name) == ("site", name) and channel.quantity.startswith("force"):
+                own = channel.quantity != "force"
+                axes = imu.sensor_axes(self._H[:, :, link], self.model.tables["site"][name]) if own else np.eye(3)[..., None]
+                out += axes[:, channel.component] * _at_nodes(self.applied[s.applied_row(channel)][None])
+        return out
 
     def _site(self, name: str, quantity: str) -> np.ndarray:
         site = self.model.tables["site"][name]
@@ -164,6 +192,8 @@ class Motion:
             return self._point_on(site.body, site.position)
         if quantity in ("force", "torque"):
             return self._transmitted(f"site.{name}.{quantity}")
+        if quantity == "applied":
+            return self._applied_at(name).T
         link = self.structure.body_link[site.body]
         H = self.frames.H[:, :, link]
         if quantity in ("angle", "orientation", "pose"):
@@ -267,7 +297,7 @@ class Motion:
     @cached_property
     def _through(self) -> np.ndarray:
         """(6, n + 1, nodes): what goes through the cuts above all links (`transmitted.py`)."""
-        found = transmitted.through(self.structure, self.numbers, self.multipliers, self.frames, self.h, self._contact_wrench)
+        found = transmitted.through(self.structure, self.numbers, self.multipliers, self.frames, self.h, self._contact_wrench, self.applied)
         return self._started(found)
 
     @property

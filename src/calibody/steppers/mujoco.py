@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.mechanics import channels
-from calibody.mechanics.structure import TREE, Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure, refuse_driven
 from calibody.model import Model
 from calibody.model.native import MUJOCO
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
@@ -35,6 +35,7 @@ class MuJoCo(AbstractStepper):
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         from calibody.steppers.engine import Engine, is_sensed  # with MuJoCo, which few simulations need
 
+        refuse_driven(structure, "mujoco")
         model = structure.model
         read = [c for c in _scalars(model) if is_sensed(model, c)]
         engine = Engine(model, read, h)

@@ -16,7 +16,7 @@ from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.steppers.base import AbstractStepper
-from calibody.steppers.drive import drives_of
+from calibody.steppers.drive import drives_of, scalars_of
 from calibody.steppers.motion import Motion
 from calibody.steppers.mujoco import MuJoCo
 from calibody.steppers.spook import Spook
@@ -45,8 +45,8 @@ def simulate(
     """The motion of a model from a known start.
 
     `initial` sets channels (`{"joint.hinge.angle": 1.0, "joint.hinge.rate": 0.5}`); what it leaves out is zero or follows from closed loops
-    (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators and joint forces to a number, an array with
-    one value per step, (times, values), a `Signal` or a function of time. `coordinates`: "tree", "free" or "auto" (docs: concepts).
+    (`projection`: the nearest in the "mass" or the "euclidean" metric). `drive` maps actuators, forces on joints, bodies and springs, and prescribed motion of
+    joints and sites to a number, an array with one value per step, (times, values), a `Signal` or a function of time (docs: concepts). `coordinates`: "tree", "free" or "auto" (docs: concepts).
     `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), "mujoco" (its own engine, with the options of the
     file; docs: moving from mujoco.sysid), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
     `contacts=False` leaves out the contacts and limits of the model.
@@ -57,15 +57,15 @@ def simulate(
     if (model.contacts or model.limits) and not (contacts and method.touches()):
         notes = () if not contacts else (UNTOUCHED,)
         model = replace(model, contacts=(), limits=(), notes=(*model.notes, *notes))
-    structure = Structure.build(model, method.coordinates(coordinates), engine=method.engine)
+    scalars = scalars_of(model, drive or {})
+    structure = Structure.build(model, method.coordinates(coordinates), driven=scalars, engine=method.engine)
     numbers = Numbers.of(structure)
     if not structure.nv:
         raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
-    start, joint_rate = start_of(structure, numbers, initial or {}, projection, size)
-    edges = h * np.arange(n + 2)
-    control, applied = drives_of(structure, drive or {}, edges, plain=method.engine)
+    control, applied, given = drives_of(structure, scalars, h * np.arange(n + 2), plain=method.engine)
+    start, joint_rate = start_of(structure, numbers, initial or {}, projection, size, given)
     trajectory = method.run(structure, numbers, start, control, applied, h)
     computed = trajectory.q.shape[1]
     turns = None if structure.coordinates == TREE else _turns(structure, numbers, trajectory.q, start.s)
@@ -84,8 +84,10 @@ def simulate(
         joint_rate=joint_rate,
         active=trajectory.active.astype(float),
         iterations=trajectory.iterations,
+        choices=trajectory.choices,
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
         touched=trajectory.contacts,
+        given=np.column_stack([given[0], applied[_prescribed(structure), : computed - 1]]),
         read=trajectory.read,
     )
     if trajectory.failure is not None and computed < n + 1:
@@ -93,6 +95,11 @@ def simulate(
     if computed == n + 1:  # only the node beyond the end is missing: repeat the last step
         motion = _extended(motion)
     return motion
+
+
+def _prescribed(structure: Structure) -> list[int]:
+    """The rows of what is prescribed among the applied."""
+    return [structure.applied_row(c) for c in structure.prescribed]
 
 
 def _steps(duration: float, h: float) -> tuple[int, float]:
@@ -167,4 +174,12 @@ def _extended(motion: Motion) -> Motion:
     def longer(a: np.ndarray) -> np.ndarray:
         return np.concatenate([a, a[:, -1:]], axis=1)
 
-    return replace(motion, q=q, multipliers=longer(motion.multipliers), control=longer(motion.control), applied=longer(motion.applied), turns=turns)
+    return replace(
+        motion,
+        q=q,
+        multipliers=longer(motion.multipliers),
+        control=longer(motion.control),
+        applied=longer(motion.applied),
+        turns=turns,
+        given=longer(motion.given),
+    )

@@ -14,7 +14,7 @@ All are tangent quantities (`kinematics.retract`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,13 +52,13 @@ def step_derivatives(motion: Motion, node: int, parameters: Sequence[str] = ()) 
     s, point = motion.structure, three_nodes(motion, node)
     result = evaluate(s, motion.numbers, point)
     minus, zero, plus = result.dense()
-    active = motion.active
+    active = motion.active_at(node)
     G = [result.dense_gradient(k) * active[:, None] for k in range(3)] if s.nc else [np.zeros((0, s.nv))] * 3
     acting = result.dense_acting(1) * active[:, None] if s.nc else G[1]
     weights, eps = constraint_weights(motion)
     h = motion.h
     K = np.block([[plus, -h * acting.T], [weights[2][:, None] * G[2], np.diag(np.where(active > 0, eps, 1.0))]])
-    sides = [np.vstack([minus, weights[0][:, None] * G[0]]), np.vstack([zero, weights[1][:, None] * G[1]])]
+    sides = [np.vstack([minus, weights[0][:, None] * G[0]]), np.vstack([zero, weights[1][:, None] * G[1] + result.dense_before(2) * active[:, None]])]
     sides += [control_columns(s, motion.numbers, motion.frames, result, node, k) for k in (0, 1)]
     theta = columns(s, motion.numbers, point, parameters)
     combined = sum(w[None, :] * theta.constraint[:, :, k] for k, w in enumerate(weights)) * active[None, :]
@@ -68,12 +68,7 @@ def step_derivatives(motion: Motion, node: int, parameters: Sequence[str] = ()) 
 
 
 def three_nodes(motion: Motion, node: int) -> Point:
-    nodes, intervals = slice(node - 1, node + 2), slice(node - 1, node + 1)
-    p = motion.point
-    return replace(
-        p, q=p.q[:, nodes], multipliers=p.multipliers[:, nodes], control=p.control[:, intervals], applied=p.applied[:, intervals],
-        turns=None if p.turns is None else p.turns[:, nodes],
-    )  # fmt: skip
+    return motion.point.at(slice(node - 1, node + 2), slice(node - 1, node + 1))
 
 
 def constraint_weights(motion: Motion) -> tuple[list[np.ndarray], np.ndarray]:

@@ -17,7 +17,7 @@ from calibody.mechanics import host
 from calibody.mechanics.compilation import jax
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.plan import plan_of
-from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure
+from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure, refuse_driven
 from calibody.model import Model, Muscle
 from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
@@ -78,6 +78,10 @@ class Spook(AbstractStepper):
         return Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
+        refuse_driven(structure, "spook")
+        if structure.rolling.any():
+            owner = structure.row_owners[int(np.argmax(structure.rolling))]
+            raise SimulationError(f'{owner} rolls or glides, which stepper="spook" does not know; use stepper="variational".')
         rows = _rows(structure, numbers)
         values = self.values(rows, numbers, structure.model)
         n = applied.shape[1]

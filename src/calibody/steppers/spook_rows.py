@@ -190,6 +190,10 @@ class Values(NamedTuple):
             raise SimulationError(
                 f'joint.{soft.name}.friction_rate is {soft.friction_rate:g}, but friction is sharp in stepper="spook"; set it to zero here, or use stepper="variational".'
             )
+        if skewed := next((j for j in model.joints if j.damping_skew or j.friction_skew), None):
+            raise SimulationError(
+                f'joint.{skewed.name} has friction that depends on the direction, which stepper="spook" does not know; use stepper="variational".'
+            )
         damping, armature = axis_numbers(structure, numbers)
 
         def pair(*fields: str) -> np.ndarray:

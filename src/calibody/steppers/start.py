@@ -35,20 +35,25 @@ class _Guess:
     held_v: np.ndarray
 
 
-def tree_start(tree: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float) -> Start:
-    """Coordinates and rates of the tree."""
+def tree_start(
+    tree: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float, given: tuple[np.ndarray, np.ndarray] | None = None
+) -> Start:
+    """Coordinates and rates of the tree; `given`: values and rates of what is prescribed."""
     if projection not in PROJECTIONS:
         raise SimulationError(f'projection = "{projection}"; give one of {", ".join(PROJECTIONS)}.')
     guess = _Guess(host.zero_coordinates(tree, numbers), np.zeros(tree.nv), np.zeros(tree.nv, dtype=bool), np.zeros(tree.nv, dtype=bool))
     for path, value in initial.items():
         _put(tree, guess, path, value)
+    values, rates = given if given is not None else (None, None)
+    for channel, value, rate in zip(tree.prescribed, *given, strict=True) if given is not None else ():
+        _put_prescribed(tree, guess, channel, value, rate, initial)
     for limit in tree.model.limits:  # a joint that nothing is said about starts where it may be
         unit = next(i for i, u in enumerate(tree.units) if u.joint is not None and u.joint.name == limit.joint)
         at, dof = int(tree.q_start[unit]), int(tree.v_start[unit])
         if not guess.held_q[dof]:
             guess.q[at] = (max if limit.side == LOWER else min)(guess.q[at], limit.position)
-    q = host.closed(tree, numbers, guess.q, guess.held_q, projection, size)
-    v = host.compatible(tree, numbers, q, guess.v, guess.held_v, projection)
+    q = host.closed(tree, numbers, guess.q, guess.held_q, projection, size, values)
+    v = host.compatible(tree, numbers, q, guess.v, guess.held_v, projection, rates)
     return Start(q, v, q[tree.scalar_positions])
 
 
@@ -74,6 +79,20 @@ def _put(tree: Structure, guess: _Guess, path: str, value: Any) -> None:
         guess.q[qs], guess.held_q[vs] = numbers[0], True
     else:
         _put_pose(guess, kind, quantity, c, numbers, qs, vs)
+
+
+def _put_prescribed(tree: Structure, guess: _Guess, channel: channels.Channel, value: float, rate: float, initial: Mapping[str, Any]) -> None:
+    """A joint that a drive moves starts where and as fast as the drive has it; sites follow from the joints."""
+    owner = f"{channel.kind}.{channel.name}"
+    both = [path for path in initial if path in (channel.path, f"{owner}.rate", channel.whole)]
+    if both:
+        raise SimulationError(f'The initial value of "{both[0]}" is given, and a drive prescribes "{channel.path}"; leave out the initial value.')
+    if channel.kind != "joint":
+        return
+    unit = next(i for i, u in enumerate(tree.units) if u.joint is not None and u.joint.name == channel.name)
+    at, dof = int(tree.q_start[unit]) + (channel.component or 0), int(tree.v_start[unit]) + (channel.component or 0)
+    guess.q[at], guess.v[dof] = value, rate
+    guess.held_q[dof] = guess.held_v[dof] = True
 
 
 def _put_pose(guess: _Guess, kind: str, quantity: str, component: int | None, numbers: np.ndarray, qs: int, vs: int) -> None:
@@ -117,14 +136,16 @@ def free_start(tree: Structure, free: Structure, numbers: Numbers, start: Start)
     return Start(q, v, start.s)
 
 
-def start_of(structure: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float) -> tuple[Start, np.ndarray]:
+def start_of(
+    structure: Structure, numbers: Numbers, initial: Mapping[str, Any], projection: str, size: float, given: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[Start, np.ndarray]:
     """The start in the coordinates of `structure`, and the rates of the joints."""
     if structure.coordinates == TREE:
-        start = tree_start(structure, numbers, initial, projection, size)
+        start = tree_start(structure, numbers, initial, projection, size, given)
         return start, start.v
-    tree = Structure.build(stiffened(structure.model), TREE)
+    tree = Structure.build(stiffened(structure.model), TREE, driven=[c.path for c in structure.driven])
     tree_numbers = Numbers.of(tree)
-    start = tree_start(tree, tree_numbers, initial, projection, size)
+    start = tree_start(tree, tree_numbers, initial, projection, size, given)
     return free_start(tree, structure, tree_numbers, start), start.v
 
 

@@ -39,7 +39,7 @@ import numpy as np
 from calibody.mechanics.assembly import Frames, combined, pulls
 from calibody.mechanics.compilation import jax, program
 from calibody.mechanics.elements import ball, body, coordinate, law, load
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting
+from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting, VelocityConstraint
 from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.host import Configuration
 from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
@@ -87,6 +87,8 @@ class Values(NamedTuple):
     """(nc,) 1 for rows that are kept, 0 for rows that depend on others and were dropped."""
     gap: Any
     """How far a dropped row may open before the rows are chosen again."""
+    given: Any
+    """(nc,) what is prescribed at the next node, and zero of all other rows; set step by step."""
 
     @classmethod
     def of(cls, structure: Structure, numbers: Numbers, active: np.ndarray, gap: float = np.inf) -> Values:
@@ -97,7 +99,7 @@ class Values(NamedTuple):
         units = [b.unit for b in structure.ball_coordinates]
         return cls(
             geometry, numbers.inertia, numbers.gravity, plan.coordinate_inertia(numbers), numbers.ball_law, numbers.ball_reference, numbers.placement[:, :3, units], structure.combinations, numbers.elements, numbers.softness, numbers.load, numbers.frame, plan.coordinate_reference(numbers), size_of_dofs(structure, numbers), active.astype(float),
-            np.float64(gap),
+            np.float64(gap), np.zeros(structure.nc),
         )  # fmt: skip
 
 
@@ -260,6 +262,21 @@ class Program:
         gradient = jnp.concatenate(G)
         return jnp.concatenate(g), gradient, jnp.concatenate(C) if self.plan.multipliers_apart else gradient
 
+    def slips(self, values: Values, a: Node, b: Node) -> tuple[Any, Any]:
+        """Rows on velocities over the interval a .. b among all rows, (nc,), and their derivative by the coordinates of b, (nc, nv); zero elsewhere."""
+        s = self.structure
+        phi, by = jnp.zeros(s.nc), jnp.zeros((s.nc, s.nv))
+        for group in (g for g in self.plan.constraints if isinstance(g.type, VelocityConstraint)):
+            data, left, right = values.elements[group.name], *([al.unpack_pose(x.H[:, :, group.touches[:, 0]])] for x in (a, b))
+            E = np.eye(s.nc)[group.rows]
+            W = jnp.array(
+                [[jnp.broadcast_to(x, (len(group.touches),)) for x in row] for row in group.type.slip_by(left, right, data)[1]]
+            )  # (rows, 6, elements)
+            found = jnp.einsum("rte,tj->erj", W, b.T) * self._above(group.touches[:, 0])[:, None]
+            phi = phi + jnp.stack(group.type.slip(left, right, data)).T.reshape(-1) @ E
+            by = by + E.T @ found.reshape(-1, s.nv)
+        return phi, by
+
     # -- forces ------------------------------------------------------------------------------------------------------------------
 
     def left_right(self, values: Values, a: Node, b: Node, u: Any, applied: Any, h: Any, delta: Any) -> tuple[Any, Any, Any]:
@@ -269,12 +286,18 @@ class Program:
         if len(self.plan.ball_links):
             left, right, J = _add((left, right, J), self._balls(values, a, b, applied, h, delta))
         for group in self.plan.forces:
-            left, right, J = _add((left, right, J), self._force(group, values, a, b, h))
+            left, right, J = _add((left, right, J), self._force(group, values, a, b, applied, h))
+        for group in self.plan.pushes:
+            force = -0.5 * h * applied[group.applied]
+            acts = [self.measured(group.type.measure, group.touches, values.elements[group.name], node.H, node.T)[1][0] for node in (a, b)]
+            left, right = left + force @ acts[0], right + force @ acts[1]
         return left, right, J
 
-    def _force(self, group: Group, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+    def _force(self, group: Group, values: Values, a: Node, b: Node, applied: Any, h: Any) -> tuple[Any, Any, Any]:
         """Force elements of one type."""
-        kind, data = group.type, values.elements[group.name]
+        kind, data, (which, rows) = group.type, values.elements[group.name], self.plan.pulled
+        if kind.pulled and len(which):
+            data = jnp.concatenate([data[:-1], (applied[rows] @ np.eye(data.shape[1])[which])[None]])
         (zL, _, AL), (zR, ZR, AR) = (self.measured(kind.measure, group.touches, data, node.H, node.T) for node in (a, b))
         impulse, _, by_R = kind.impulse(tuple(zL), tuple(zR), data, h)
         force = jnp.stack(impulse)
@@ -351,7 +374,7 @@ class Program:
         rho = (b.s[c] - a.s[c]) / h
         zero, numbers = 0.0 * rho, values.load[:, joints]
         width, rate = (values.elements["law"][LAW.index(name)][c] for name in ("friction_rate", "stribeck_rate"))
-        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero), delta)
+        t, _, t_r = law.force(zero, rho, (zero, zero, zero, numbers[0], width, numbers[1], rate, zero, zero, zero, zero), delta)
         parts = [(-0.5 * h * t, -0.5 * t_r[:, None] * b.Z[c], a.A[c])]
         if len(k):
             (RL, Za), (RR, Zb) = ((jax.tree.map(lambda x: x[k], R), Z[:, k]) for R, Z in (self.ball_node(values, x) for x in (a, b)))
@@ -396,7 +419,13 @@ class Program:
             friction, by_next, by_impulse = self._loaded(values, state, node, impulse, c, h, delta)
             left, upper = left + friction, upper + jnp.concatenate([by_next, by_impulse], axis=1)
         lower = jnp.concatenate([(values.active * weight)[:, None] * node.G, jnp.diag(soft)], axis=1)
-        rows = values.active * (weight * node.g + known)
+        rows = values.active * (weight * node.g + known - values.given)
+        if self.structure.rolling.any():
+            phi, by_next = self.slips(values, state.node, node)
+            rows = rows + values.active * phi
+            lower = jnp.concatenate(
+                [jnp.where(self.structure.rolling[:, None], values.active[:, None] * by_next, lower[:, : self.structure.nv]), jnp.diag(soft)], axis=1
+            )
         return jnp.concatenate([state.p - left + C.T @ impulse, -rows - soft * impulse]), jnp.concatenate([upper, lower])
 
     def step(self, values: Values, state: State, u: Any, applied: Any, h: Any, delta: Any) -> tuple[State, Any, Any]:
@@ -407,6 +436,8 @@ class Program:
         motion is smooth that one correction is enough.
         """
         s = self.structure
+        if s.prescribed:
+            values = values._replace(given=applied[np.array([s.applied_row(c) for c in s.prescribed])] @ np.eye(s.nc)[s.prescribed_rows])
 
         def norm(d: Any) -> Any:
             return jnp.max(jnp.abs(d) / values.scale) if s.nv else jnp.zeros(())
@@ -542,7 +573,7 @@ def first_state(structure: Structure, numbers: Numbers, at: Configuration, start
 
 def compiled(structure: Structure, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
     """`Program.advance` of this topology, compiled."""
-    control, applied = np.zeros((actuators, PIECE)), np.zeros((structure.tree_nv, PIECE))
+    control, applied = np.zeros((actuators, PIECE)), np.zeros((structure.applied_rows, PIECE))
     return program(
         Program(structure).advance, ("variational", structure.topology), (values, state, control, applied, np.int32(0), np.float64(0.0), np.float64(0.0))
     )

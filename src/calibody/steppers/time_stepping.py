@@ -18,7 +18,7 @@ from calibody.mechanics import host
 from calibody.mechanics.contact import Spots
 from calibody.mechanics.dynamics import acceleration
 from calibody.mechanics.kinematics import retract
-from calibody.mechanics.structure import AUTO, TREE, Numbers, Structure, refuse_load_friction
+from calibody.mechanics.structure import AUTO, TREE, Numbers, Structure, refuse_driven, refuse_load_friction
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
 from calibody.steppers.contact import refuse_inside
 from calibody.steppers.events import ContactLog
@@ -42,6 +42,7 @@ class TimeStepping(AbstractStepper):
         return Variational().friction_rate
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
+        refuse_driven(structure, "time_stepping")
         refuse_load_friction(structure)
         if structure.nc:
             raise SimulationError(f'stepper="time_stepping" does not know closed loops ({structure.row_owners[0]}); use stepper="variational".')

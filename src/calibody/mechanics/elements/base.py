@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibody.model import Loop, Model
+from calibody.model import Model
 from calibody.spatial import algebra as al
 
 Poses = Sequence[al.Pose]
@@ -42,6 +42,8 @@ EACH: Arms = (((0, 1.0),), ((1, 1.0),))
 ON_FIRST: Arms = (((0, 1.0), (1, -1.0)),)
 ON_SECOND: Arms = (((1, 1.0), (0, -1.0)),)
 """Two links: the wrench is on the first (second), its opposite on the other."""
+ALONE: Arms = (((0, 1.0),),)
+"""One link: the world takes the opposite."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Ends:
     axes_a: np.ndarray
     point_b: np.ndarray
     axes_b: np.ndarray
-    loop: Loop | None
-    """None for joints."""
+    source: Any
+    """The `Loop`, the channel of a drive that prescribes, or None of joints."""
     model: Model
 
 
@@ -97,7 +99,30 @@ class Constraint:
     def rows(self) -> int:
         return self.measure.rows
 
-    def unit_of(self, loop: Loop | None, model: Model) -> str:
+    def unit_of(self, source: Any, model: Model) -> str:
+        return self.unit
+
+
+@dataclass(frozen=True)
+class VelocityConstraint:
+    """Rows phi = 0 on what the links do over an interval; the multipliers of node k act as forces on the rows of the measure there."""
+
+    name: str
+    measure: Measure
+    """What the multipliers act through; its value does not count."""
+    holds: Mapping[str, tuple[Any, ...]]
+    numbers: Callable[[Ends, Any], Sequence[float]]
+    slip: Callable[[Poses, Poses, Any], tuple]
+    """phi of the poses at both ends: a displacement."""
+    slip_by: Callable[[Poses, Poses, Any], tuple[tuple, tuple]]
+    """Its derivatives by the twists of the link at the left and at the right end, six numbers for every row."""
+    unit: str
+
+    @property
+    def rows(self) -> int:
+        return self.measure.rows
+
+    def unit_of(self, source: Any, model: Model) -> str:
         return self.unit
 
 
@@ -107,12 +132,12 @@ class CoordinateConstraint:
 
     name: str
     holds: Mapping[str, tuple[Any, ...]]
-    joints: Callable[[Loop], tuple[str, ...]]
-    """The joints whose coordinates it takes."""
+    joints: Callable[[Any], tuple[str, ...]]
+    """The names of the scalar coordinates that it takes, of the loop or channel that it is of."""
     numbers: Callable[[Ends, Any], Sequence[float]]
     value: Callable[[Sequence[Any], Any], tuple[Any, tuple, tuple]]
     """z, its derivative by each coordinate, and its second derivative by each (mixed ones are zero)."""
-    unit_of: Callable[[Loop, Model], str]
+    unit_of: Callable[[Any, Model], str]
     rows: int = 1
 
 
@@ -131,6 +156,20 @@ class Force:
     """Of z at L, z at R, data and h: `-(h/2) f`, and its derivatives by both z."""
     energy: Callable[[tuple, Any], Any]
     """Of z and data."""
+    pulled: bool = False
+    """Whether the last of the numbers of an element is a force that a drive can set."""
+
+
+@dataclass(frozen=True)
+class Push:
+    """A given force or torque on one link, its size the mean over an interval: at each end of the interval it acts through the wrench that its measure has there."""
+
+    name: str
+    measure: Measure
+    numbers: Callable[[Model, Any], Sequence[float]]
+    """`data`, of a model and the channel of the drive."""
+    link: Callable[[Model, Any], str]
+    """The body that it acts on."""
 
 
 class Setting(NamedTuple):

@@ -1,6 +1,7 @@
 """A 6x6 spring-damper between two frames: a joint force on the six coordinates `d = (displacement in frame a, rotation vector)`.
 
-    t = -K (d_L + d_R)/2 - D (d_R - d_L)/h,   contribution at a node = -(h/2) A' t,   A = d d/d(twist) at that node
+    t = -K m - c(m) - D (d_R - d_L)/h,  m = (d_L + d_R)/2,   contribution at a node = -(h/2) A' t,   A = d d/d(twist) at that node
+    c_i(m) = k_plus_i max(m_i, 0) + k_minus_i min(m_i, 0) + k3_i m_i^3
 
 `d` does not change when both links move together, so the two wrenches are equal and opposite. With `(f, m) = t`, the displacement `r`
 and the rotation vector `phi`, the wrench on b is the force `R_a f` at b's point and the moment `R_b Jr(phi)^-T m` (`ball.py` for Jr):
@@ -59,10 +60,24 @@ def impulse(dL: tuple, dR: tuple, data: Any, h: Any) -> tuple[tuple, tuple, tupl
     """`-(h/2) t`, and its 6x6 derivatives with respect to `d_L` and `d_R`."""
     K, D = matrices(data)
     mean, rate = al.scale(0.5, al.add(dL, dR)), al.scale(1.0 / h, al.sub(dR, dL))
-    value = al.scale(0.5 * h, al.add(al.matvec(K, mean), al.matvec(D, rate)))
-    by_L = tuple(tuple(0.25 * h * k - 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(K, D, strict=True))
-    by_R = tuple(tuple(0.25 * h * k + 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(K, D, strict=True))
+    bent, slopes, _ = curved(mean, data)
+    value = al.scale(0.5 * h, al.add(al.add(al.matvec(K, mean), bent), al.matvec(D, rate)))
+    zero = 0.0 * mean[0]
+    S = tuple(tuple(k + (slope if i == j else zero) for j, k in enumerate(row)) for i, (row, slope) in enumerate(zip(K, slopes, strict=True)))
+    by_L = tuple(tuple(0.25 * h * k - 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(S, D, strict=True))
+    by_R = tuple(tuple(0.25 * h * k + 0.5 * d for k, d in zip(x, y, strict=True)) for x, y in zip(S, D, strict=True))
     return value, by_L, by_R
+
+
+def curved(d: tuple, data: Any) -> tuple[tuple, tuple, Any]:
+    """c of the six coordinates, its slopes, and the energy of all."""
+    force, slopes, energy = [], [], 0.0
+    for x, plus, minus, cubic in zip(d, data[96:102], data[102:108], data[108:114], strict=True):
+        k = al.library(x).where(x > 0.0, plus, minus)
+        force.append((k + cubic * x * x) * x)
+        slopes.append(k + 3.0 * cubic * x * x)
+        energy = energy + (0.5 * k + 0.25 * cubic * x * x) * x * x
+    return tuple(force), tuple(slopes), energy
 
 
 def _moment_by_rotation(phi: al.Vector, m: al.Vector) -> tuple:
@@ -103,13 +118,13 @@ def turned(poses: Poses, data: Any, t: Any) -> Blocks:
 
 
 def energy(d: tuple, data: Any) -> Any:
-    """Of the symmetric part of K."""
-    return 0.5 * al.dot(d, al.matvec(matrices(data)[0], d))
+    """Of the symmetric part of K, and of c."""
+    return 0.5 * al.dot(d, al.matvec(matrices(data)[0], d)) + curved(d, data)[2]
 
 
 def numbers(bushing: Bushing) -> Sequence[float]:
     turns = [np.array(al.quaternion_matrix(al.quaternion_normalised(q)), dtype=float).ravel() for q in (bushing.orientation1, bushing.orientation2)]
-    return [*bushing.point1, *bushing.point2, *turns[0], *turns[1], *bushing.stiffness, *bushing.damping]
+    return [*bushing.point1, *bushing.point2, *turns[0], *turns[1], *bushing.stiffness, *bushing.damping, *bushing.k_plus, *bushing.k_minus, *bushing.k3]
 
 
 TYPE = Force("bushing", Measure(6, ON_SECOND, value, wrenches, turned), two_bodies, numbers, impulse, energy)

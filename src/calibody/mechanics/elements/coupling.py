@@ -24,8 +24,7 @@ def joints(loop: Loop) -> tuple[str, ...]:
 
 
 def numbers(ends: Ends, which: Any) -> Sequence[float]:
-    loop, references = ends.loop, [ends.model.joint(name).reference for name in joints(ends.loop)]  # type: ignore[arg-type]
-    assert loop is not None
+    loop, references = ends.source, [ends.model.joint(name).reference for name in joints(ends.source)]
     return [*(loop.polynomial if loop.joint2 else (loop.polynomial[0], 0.0, 0.0, 0.0, 0.0)), *references]
 
 

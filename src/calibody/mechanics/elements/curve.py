@@ -43,8 +43,7 @@ def value(s: Sequence[Any], data: Any) -> tuple[Any, tuple, tuple]:
 
 
 def numbers(ends: Ends, which: Any) -> Sequence[float]:
-    loop, model = ends.loop, ends.model
-    assert loop is not None
+    loop, model = ends.source, ends.model
     pieces = [number for a, b in pairwise(loop.curve) for number in _piece(a, b)]
     widest = max(len(other.curve) for other in model.loops if other.kind == CURVE) - 1
     idle = [loop.curve[-1][0], 0.0, 0.0, 0.0, 0.0] * (widest - len(loop.curve) + 1)

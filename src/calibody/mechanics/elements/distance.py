@@ -56,8 +56,7 @@ def turned(poses: Poses, data: Any, force: Any) -> Blocks:
 
 
 def numbers(ends: Ends, which: Any) -> Sequence[float]:
-    assert ends.loop is not None
-    return [*ends.point_a, *ends.point_b, ends.loop.length]
+    return [*ends.point_a, *ends.point_b, ends.source.length]
 
 
 TYPE = Constraint("distance", Measure(1, ON_FIRST, value, wrenches, turned), {DISTANCE: (None,)}, numbers, "N")

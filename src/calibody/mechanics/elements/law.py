@@ -1,6 +1,6 @@
 """The law of a joint, a transmission or a path on its coordinate `s` over one interval: spring, damper, dry friction, armature.
 
-    t = -k y(s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) share(rho)
+    t = -k y(s_m - s_0) - b rho - (c + c_s exp(-(rho/r)^2)) share(rho) - b' rho share(rho) - c' share(rho)^2
     s_m = (s_L + s_R)/2,   rho = (s_R - s_L)/h
     contribution at L:  J_a rho - (h/2) t,   at R:  -J_a rho - (h/2) t
 
@@ -8,6 +8,8 @@ The same scalars in `tree` (where `s` is a coordinate) and in `free` (where `s` 
 y is the deflection beyond the play of a transmission, without play the deflection itself: with half the play p and w = `ROUND` p
 
     y(x) = (x - p + sqrt((x - p)^2 + w^2))/2 + (x + p - sqrt((x + p)^2 + w^2))/2
+
+b' and c' are the skews: where the share is full, friction and damping are c + c' and b + b' in the positive direction, c - c' and b - b' in the negative one.
 
 Closed-form derivatives throughout. The share of its full size that dry friction has at a rate is a ramp that bends into the full size: with the width w, x = |rho|/w,
 e = BEND and the slope m = 1/(1 - e/2),
@@ -33,7 +35,7 @@ from calibody.model import Model
 from calibody.model.elements import FREE
 from calibody.spatial import algebra as al
 
-LAW = ("stiffness", "springref", "damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "armature", "backlash")
+LAW = ("stiffness", "springref", "damping", "friction", "friction_rate", "stribeck", "stribeck_rate", "armature", "damping_skew", "friction_skew", "backlash")
 # Corners of play are rounded over this part of half of it: inside, half a percent of the stiffness is left.
 ROUND = 0.1
 
@@ -105,27 +107,30 @@ def ramp(rho: Any, width: Any) -> tuple[Any, Any, Any]:
 
 def force(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False) -> tuple[Any, Any, Any]:
     """`t` without drives, and its derivatives with respect to `s_m` and `rho`; p as in `LAW`."""
-    k, s0, b, c, width, cs, rate, _, play = p
+    k, s0, b, c, width, cs, rate, _, b_skew, c_skew, play = p
     lib = al.library(rho)
     x = rho / rate
     bump = cs * lib.exp(-x * x)
     clipped, inside = share(rho, width, delta, smooth)
     y, slope = beyond(sm - s0, play)
-    t = -k * y - b * rho - (c + bump) * clipped
-    return t, -k * slope + 0.0 * rho, -b - (c + bump) * inside + 2.0 * x / rate * bump * clipped
+    t = -k * y - b * rho - (c + bump) * clipped - (b_skew * rho + c_skew * clipped) * clipped
+    skewed = b_skew * (clipped + rho * inside) + 2.0 * c_skew * clipped * inside
+    return t, -k * slope + 0.0 * rho, -b - (c + bump) * inside + 2.0 * x / rate * bump * clipped - skewed
 
 
 def force_by_numbers(sm: Any, rho: Any, p: Any, delta: Any, smooth: bool = False) -> tuple[Any, ...]:
     """`dt/dp` for each of `LAW` (armature does not enter `t`)."""
-    k, s0, _, c, width, cs, rate, _, play = p
+    k, s0, _, c, width, cs, rate, _, b_skew, c_skew, play = p
     lib = al.library(rho)
     x = rho / rate
     e = lib.exp(-x * x)
     clipped, _ = share(rho, width, delta, smooth)
     y, slope = beyond(sm - s0, play)
     by_play = -k * _beyond_by_play(sm - s0, play)
-    by_width = -(c + cs * e) * lib.where(width > 0.0, ramp(rho, lib.where(width > 0.0, width, 1.0))[2], 0.0)
-    return (-y, k * slope, -rho, -clipped, by_width, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, 0.0 * rho, by_play)
+    of_share = c + cs * e + b_skew * rho + 2.0 * c_skew * clipped
+    by_width = -of_share * lib.where(width > 0.0, ramp(rho, lib.where(width > 0.0, width, 1.0))[2], 0.0)
+    by_skew = -rho * clipped, -clipped * clipped
+    return (-y, k * slope, -rho, -clipped, by_width, -e * clipped, -cs * e * clipped * 2.0 * x * x / rate, 0.0 * rho, *by_skew, by_play)
 
 
 def ends(t: Any, rho: Any, armature: Any, h: Any) -> tuple[Any, Any]:
@@ -174,7 +179,7 @@ def _numbers(structure: Any, model: Model) -> Sequence[Sequence[float]]:
         if joint.kind == FREE:
             row |= {"springref": joint.spring_position[coordinate.component], "friction": 0.0}
         out.append([*row.values()])
-    return [*out, *([getattr(t, f) for f in LAW] for t in (*model.transmissions, *model.paths))]
+    return [*out, *([getattr(t, f, 0.0) for f in LAW] for t in (*model.transmissions, *model.paths))]  # paths have no skews
 
 
 TYPE = CoordinateForce("law", LAW, _owners, _touches, _numbers, _force, _by_numbers, _energy, inertia="armature")

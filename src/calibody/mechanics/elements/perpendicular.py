@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from calibody.mechanics.elements.base import ON_FIRST, Blocks, Constraint, Ends, Measure, Poses
+from calibody.mechanics.elements.inplane import GUIDED
 from calibody.mechanics.elements.wrenches import outer
-from calibody.model.elements import FIXED, HINGE, SLIDE, WELD
+from calibody.model.elements import CYLINDRICAL, FIXED, HINGE, SLIDE, UNIVERSAL, WELD
 from calibody.spatial import algebra as al
 
 PARALLEL = ((0, 1), (1, 2), (2, 0))
 AXIS = ((2, 0), (2, 1))
+CROSS = ((2, 0),)
 
 
 def directions(poses: Poses, data: Any) -> tuple[al.Vector, al.Vector]:
@@ -43,5 +45,9 @@ def numbers(ends: Ends, which: Any) -> Sequence[float]:
 
 
 TYPE = Constraint(
-    "perpendicular", Measure(1, ON_FIRST, value, wrenches, turned), {HINGE: AXIS, **dict.fromkeys((SLIDE, FIXED, WELD), PARALLEL)}, numbers, "N m"
+    "perpendicular",
+    Measure(1, ON_FIRST, value, wrenches, turned),
+    {HINGE: AXIS, CYLINDRICAL: AXIS, UNIVERSAL: CROSS, **dict.fromkeys((SLIDE, GUIDED, FIXED, WELD), PARALLEL)},
+    numbers,
+    "N m",
 )

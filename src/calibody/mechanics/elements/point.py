@@ -7,7 +7,7 @@ from typing import Any
 
 from calibody.mechanics.elements.base import EACH, Blocks, Constraint, Ends, Measure, Poses
 from calibody.mechanics.elements.wrenches import force_turned, line_wrench
-from calibody.model.elements import BALL, FIXED, HINGE, POINT, WELD
+from calibody.model.elements import BALL, FIXED, HINGE, POINT, UNIVERSAL, WELD
 from calibody.spatial import algebra as al
 
 AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
@@ -39,4 +39,6 @@ def numbers(ends: Ends, which: Any) -> Sequence[float]:
     return [*ends.point_a, *ends.point_b]
 
 
-TYPE = Constraint("point", Measure(3, EACH, value, wrenches, turned, apart=True), dict.fromkeys((HINGE, BALL, FIXED, POINT, WELD), (None,)), numbers, "N")
+TYPE = Constraint(
+    "point", Measure(3, EACH, value, wrenches, turned, apart=True), dict.fromkeys((HINGE, BALL, FIXED, POINT, WELD, UNIVERSAL), (None,)), numbers, "N"
+)
