@@ -116,11 +116,12 @@ def _best(
     model, numbers, sensors = problem.model_of(r, theta)
     mesh = run.changed((), ()) if isinstance(run, Struck) else run
     now = costs(problem, [*[states] * len(problem.runs)], theta)[r][0] / 2.0 if converged else np.inf
+    alone = mesh.still(states.q[:, 0]).changed(nodes=states.q[:, run.actual])
     tried: list[Solution] = []
     for hits in _options(run, mesh, model, numbers, states):
         try:
             with np.errstate(all="ignore"):
-                candidate, start = touching.struck(mesh, hits, model, numbers, sensors) if hits else (mesh, states)
+                candidate, start = touching.struck(mesh, hits, model, numbers, sensors) if hits else (mesh, alone)
                 found = solve(
                     replace(single, runs=(candidate,)),
                     [start],
