@@ -180,6 +180,14 @@ def test_the_page_on_poses_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert abs(length.value - 0.503) < 3.5 * length.sd
 
 
+def test_the_page_on_paths_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = _blocks((ROOT / "docs" / "paths.md").read_text(encoding="utf-8"), "python")
+    exec(compile(block, "paths.md", "exec"), {})
+    length, force = map(float, capsys.readouterr().out.split())
+    assert 0.2 < length < 0.4
+    assert force < 0.0  # it pulls
+
+
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
     simulated, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(simulated, "contact.md", "exec"), {})

@@ -43,5 +43,6 @@ def test_both_stiffnesses_from_the_arm_alone(baxter: Path) -> None:
     assert result.converged, result.status
     for name, truth in example.TRUTH.items():
         e = result.parameters[name]
+        assert e.sd is not None
         assert abs(e.value - truth) <= 3.5 * e.sd
         assert e.sd < 0.01 * truth

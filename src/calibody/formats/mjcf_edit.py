@@ -29,7 +29,7 @@ _SHORTCUTS = ("kp", "kv", "dampratio", "timeconst", "inheritrange")
 NOWHERE = {
     ("joint", "friction_rate"), ("joint", "damping_skew"), ("joint", "friction_skew"), ("transmission", "damping_skew"), ("transmission", "friction_skew"), ("joint", "stribeck"), ("joint", "stribeck_rate"), ("joint", "compliance"), ("joint", "relaxation"),
     ("joint", "angular_compliance"), ("joint", "angular_relaxation"), ("joint", "load_friction"), ("joint", "load_stribeck"), ("joint", "friction_radius"), ("loop", "compliance"), ("loop", "relaxation"), ("loop", "length"),
-    ("path", "friction_rate"), ("path", "stribeck"), ("path", "stribeck_rate"), ("path", "through"), ("transmission", "friction_rate"), ("transmission", "stribeck"), ("transmission", "stribeck_rate"), ("transmission", "joints"), ("transmission", "coefficients"),
+    ("path", "friction_rate"), ("path", "damping_skew"), ("path", "friction_skew"), ("path", "stribeck"), ("path", "stribeck_rate"), ("path", "through"), ("transmission", "friction_rate"), ("transmission", "stribeck"), ("transmission", "stribeck_rate"), ("transmission", "joints"), ("transmission", "coefficients"),
     ("sensor", "bias"), ("sensor", "gain"), ("sensor", "delay"), ("joint", "kind"), ("joint", "body"), ("body", "parent"), ("joint", "spring_position"),
     ("joint", "spring_orientation"), ("geometry", "kind"),
 }  # fmt: skip

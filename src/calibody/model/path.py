@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from calibody.errors import ModelError, nearest
-from calibody.model.elements import FORCE, SCALAR, SIGNAL, Actuator, Number, Transmission, _coerce, _not_negative
+from calibody.model.elements import FORCE, SCALAR, SIGNAL, Actuator, Number, Transmission, _coerce, _not_negative, _not_skewed
 
 if TYPE_CHECKING:
     from calibody.model.model import Model
@@ -39,7 +39,7 @@ class Path:
 
         f = -stiffness y(z - springref) - damping z' - (friction + stribeck exp(-(z'/stribeck_rate)^2)) sign(z') + actuators on it
 
-    pulls along it; `armature` is an inertia on z. A cable that only pulls, relaxed up to the length L, has `springref = L/2, backlash = L`.
+    pulls along it, with `damping_skew` and `friction_skew` as of a joint; `armature` is an inertia on z. A cable that only pulls, relaxed up to the length L, has `springref = L/2, backlash = L`.
     """
 
     KIND: ClassVar[str] = "path"
@@ -56,9 +56,12 @@ class Path:
     stribeck_rate: float = 0.1
     armature: float = 0.0
     backlash: float = 0.0
+    damping_skew: float = 0.0
+    friction_skew: float = 0.0
 
     def __post_init__(self) -> None:
         _coerce(self)
+        _not_skewed(self)
         _not_negative(self, "friction", "friction_rate", "stribeck", "armature", "backlash")
         if self.stribeck_rate <= 0.0:
             raise ModelError(f"path.{self.name}.stribeck_rate is {self.stribeck_rate:g}; give a rate above zero.")

@@ -179,7 +179,7 @@ def _numbers(structure: Any, model: Model) -> Sequence[Sequence[float]]:
         if joint.kind == FREE:
             row |= {"springref": joint.spring_position[coordinate.component], "friction": 0.0}
         out.append([*row.values()])
-    return [*out, *([getattr(t, f, 0.0) for f in LAW] for t in (*model.transmissions, *model.paths))]  # paths have no skews
+    return [*out, *([getattr(t, f) for f in LAW] for t in (*model.transmissions, *model.paths))]
 
 
 TYPE = CoordinateForce("law", LAW, _owners, _touches, _numbers, _force, _by_numbers, _energy, inertia="armature")
