@@ -150,7 +150,7 @@ def test_prediction_and_cross_validation_use_the_engine(release: cb.Recording) -
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"method": "shadows"}, ['"shadows"', '"transcription" or "shadow"']),
+        ({"method": "shadows"}, ['"shadows"', 'give "transcription"', '"shadow" or']),
         ({"method": "shadow", "kappa": 0.0}, ["kappa", "above zero"]),
         ({"method": "shadow", "formulation": "lift"}, ['"eliminated" or "lifted"']),
         ({"method": "shadow", "h": 9.0}, ["quarter of the shortest recording"]),

@@ -277,11 +277,12 @@ def test_residual_by_applied_forces(case: Case) -> None:
 
 
 def paths(case: Case) -> list[str]:
-    """Every number of the model but frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) and skews of friction that there is none of; of a model with friction by load,
+    """Every number of the model but frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) skews of friction that there is none of, and softness of what is rigid; of a model with friction by load,
     what has to do with friction."""
     refused = ("joint.bl.stribeck", "joint.ff.stribeck", "joint.bl.load_stribeck", "joint.ff.load_stribeck", "joint.ff.load_friction")
     sharp = [p for p in everything().parameters if p.endswith((".friction_rate", "_skew")) and not everything()[p]]
-    return [p for p in everything().parameters if p not in (*refused, *sharp) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
+    rigid = [f"loop.{lp.name}.compliance" for lp in everything().loops if lp.kind in ("rolling", "knife")]
+    return [p for p in everything().parameters if p not in (*refused, *sharp, *rigid) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
 
 
 def test_every_parameter(case: Case) -> None:

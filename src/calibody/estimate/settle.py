@@ -23,7 +23,6 @@ from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
 from calibody.model.contact import NEWTON
 from calibody.steppers.events import SLIP, STICK
-from calibody.steppers.impact import impact
 
 LAWS = (NEWTON,)
 """Of contacts and limits that strike; forces of contacts that give way are no impacts."""
@@ -46,6 +45,8 @@ def met(run: Struck, model: Model, numbers: Numbers, states: States) -> Met:
 
 def decided(strike: Strike, W: np.ndarray, before: np.ndarray, friction: float, restitution: float) -> tuple[Strike, np.ndarray]:
     """Stick or slip as the law of impacts says from the velocities (3,) before and the mobility W (3, 3) of a place, and its impulse."""
+    from calibody.steppers.impact import impact  # with jax, which a fit without impacts does not wait for
+
     tangents, turn = law.directions(W)
     closing = before.copy()
     closing[0] = min(closing[0], -1e-9)

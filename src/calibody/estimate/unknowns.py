@@ -19,7 +19,7 @@ from calibody.errors import CalibodyError, ModelError, meant, nearest, shown
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.model import Model, paths
-from calibody.model.elements import LOAD, SOFTNESS
+from calibody.model.elements import LOAD, MASKS, POINT, SOFTNESS
 
 SENSOR = ("bias", "gain", "delay")
 SMALL = 1e-3
@@ -265,6 +265,8 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
         return f'friction by load needs the reactions of the joint; use coordinates = "free" or "auto", or estimate "joint.{place.name}.friction".'
     if number.kinds and element.kind not in number.kinds:
         return f"a {element.kind} {place.kind} has no {place.field}; leave it out."
+    if place.field == "orientation1" and element.kind == POINT and element.mask == MASKS[0]:
+        return "a point loop has no orientation1 unless it is masked; leave it out."
     if number.role == SOFTNESS and element.compliance == 0.0 and getattr(element, "angular_compliance", 0.0) == 0.0:
         return f"{place.kind}.{place.name} is rigid in the model; give it a compliance above zero to start from."
     if place.field.startswith("angular_") and getattr(element, place.field) == 0.0:

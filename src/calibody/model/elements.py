@@ -297,6 +297,7 @@ BETWEEN_COORDINATES = (COUPLING, CURVE)
 """Loops that tie joint coordinates, not bodies."""
 PLACED = tuple(kind for kind in LOOP_KINDS if kind not in BETWEEN_COORDINATES)
 ORIENTED = (WELD, HINGE, UNIVERSAL, CYLINDRICAL, SLIDE, ROLLING, KNIFE)
+MAY_BE_SOFT = tuple(kind for kind in LOOP_KINDS if kind not in (ROLLING, KNIFE))
 MASKS = ("xyz", "xy", "xz", "yz", "x", "y", "z")
 """Along which axes of its first frame a point is held."""
 
@@ -343,8 +344,8 @@ class Loop:
         "orientation2": Number(WXYZ, "", kinds=ORIENTED),
         "polynomial": Number(("c0", "c1", "c2", "c3", "c4"), "", kinds=(COUPLING,)),
         "length": Number(SCALAR, "m", signed=False, kinds=(DISTANCE, ROLLING)),
-        "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False),
-        "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False),
+        "compliance": Number(SCALAR, "m/N", SOFTNESS, signed=False, kinds=MAY_BE_SOFT),
+        "relaxation": Number(SCALAR, "s", SOFTNESS, signed=False, kinds=MAY_BE_SOFT),
     }
 
     name: str
@@ -382,7 +383,7 @@ class Loop:
         _not_negative(self, "compliance", "relaxation")
         if self.kind == ROLLING and self.length <= 0.0:
             raise ModelError(f"loop.{self.name}.length is {self.length:g}; it is the radius of the disc that rolls, give a length above zero.")
-        if self.kind in (ROLLING, KNIFE) and (self.body2 != WORLD or self.compliance):
+        if self.kind not in MAY_BE_SOFT and (self.body2 != WORLD or self.compliance):
             raise ModelError(f"loop.{self.name} is of kind {self.kind}, which is rigid and against the world; leave body2 and compliance out.")
         if self.kind == DISTANCE and self.length <= 0.0:
             raise ModelError(f"loop.{self.name}.length is {self.length:g}; a rod has a length above zero (two points that coincide are a loop of kind point).")
