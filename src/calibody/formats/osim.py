@@ -28,8 +28,8 @@ from calibody.model.elements import BALL, COUPLING, CURVE, FREE, HINGE, SLIDE, W
 from calibody.spatial import algebra as al
 
 GROUND = "ground"
-OLDEST, NESTED_UNTIL = 20000, 30500
-"""Versions (of the root element): older files are not read; before the second, joints stand inside of bodies and frames inside of joints."""
+OLDEST = 20000
+"""Version (of the root element): older files are not read."""
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 TURN, SHIFT = "rotation", "translation"
 SPLINES = ("SimmSpline", "NaturalCubicSpline", "natCubicSpline")
@@ -97,7 +97,7 @@ def read(document: Document, path: Path, touching: bool = False) -> tuple[Model,
     """The model in an OpenSim document, and what is needed to write it back."""
     root = _model(document)
     found = Reading()
-    joints = _unreversed(_joints(root))
+    joints = _one_joint_each(_joints(root))
     followers = _couplers(root, {c.name: c for j in joints for c in j.coordinates})
     placements = {j.child: j.placed_by for j in joints if j.placed_by is not None}
     _bodies(root, joints, followers, found)
@@ -178,7 +178,7 @@ def _joints(root: Element) -> list[OpenSimJoint]:
     nested = [(body, joint) for body in _objects(root, "BodySet") if (holder := body.first("Joint")) is not None for joint in holder.children]
     if nested:
         return [_nested_joint(joint, _name(body)) for body, joint in nested]
-    return [_joint(joint, root) for joint in _objects(root, "JointSet")]
+    return [_joint(joint) for joint in _objects(root, "JointSet")]
 
 
 def _nested_joint(element: Element, child: str) -> OpenSimJoint:
@@ -191,7 +191,7 @@ def _nested_joint(element: Element, child: str) -> OpenSimJoint:
     return _described(element, _text(element, "parent_body", GROUND), child, in_parent, in_child, coordinates, element.first("location_in_parent"))
 
 
-def _joint(element: Element, root: Element) -> OpenSimJoint:
+def _joint(element: Element) -> OpenSimJoint:
     """Version 4: frames are named, those of the joint's own stand in it."""
     frames: dict[str, tuple[str, np.ndarray]] = {}
     places: dict[str, Element | None] = {}
@@ -288,7 +288,7 @@ FUNCTIONS = {
 }
 
 
-def _unreversed(joints: list[OpenSimJoint]) -> list[OpenSimJoint]:
+def _one_joint_each(joints: list[OpenSimJoint]) -> list[OpenSimJoint]:
     repeated = [child for child, count in Counter(j.child for j in joints).items() if count > 1]
     if repeated:
         joint = next(j for j in joints if j.child == repeated[0])
