@@ -181,9 +181,8 @@ class Cloud:
     """All particles, and how they have come to where they are."""
 
     def __init__(self, ground: Ground, x: Any, theta: np.ndarray, count: int, seed: int, executor: Executor | None) -> None:
-        from scipy.stats import qmc
-
         from scipy.special import ndtri
+        from scipy.stats import qmc
 
         self.ground, self.executor, self.evaluations, p = Common(ground), executor, 0, len(theta)
         power = int(np.ceil(np.log2(max(count, 2))))
@@ -259,7 +258,9 @@ def refuse_unbounded(problem: Observed) -> None:
             )
 
 
-def come_to_rest(ground: Ground, x: Any, theta: np.ndarray, count: int, iterations: int, seed: int, executor: Executor | None, report: Callable[[str], None]) -> Cloud:
+def come_to_rest(
+    ground: Ground, x: Any, theta: np.ndarray, count: int, iterations: int, seed: int, executor: Executor | None, report: Callable[[str], None]
+) -> Cloud:
     """The particles where they no longer move, or after so many iterations."""
     refuse_unbounded(ground.problem)
     cloud = Cloud(ground, x, theta, count, seed, executor)

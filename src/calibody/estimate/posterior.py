@@ -29,7 +29,7 @@ from calibody.estimate.reported import values_of
 from calibody.estimate.result import Result
 from calibody.estimate.sampling import BLOCK, STEIN, Sampling
 from calibody.estimate.solved import solved_by
-from calibody.estimate.stein import Clusters, InEngine, shot, shot_in_engine
+from calibody.estimate.stein import Clusters, shot, shot_in_engine
 from calibody.estimate.stretch import SAID
 from calibody.estimate.sweep import sweep
 from calibody.estimate.target import Target

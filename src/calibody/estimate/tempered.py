@@ -91,7 +91,9 @@ def valued(targets: Common[tuple[Target, ...]], own: np.ndarray, eta: np.ndarray
     return np.array([targets.value[m](point).value for m, point in zip(own, eta, strict=True)])
 
 
-def moved_block(targets: Common[tuple[Target, ...]], q: Mixture, t: float, own: np.ndarray, eta: np.ndarray, seed: int, first: int) -> tuple[np.ndarray, np.ndarray, int]:
+def moved_block(
+    targets: Common[tuple[Target, ...]], q: Mixture, t: float, own: np.ndarray, eta: np.ndarray, seed: int, first: int
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Some draws after moves at a temperature, with log p there."""
     ends, values, count = eta.copy(), np.zeros(len(eta)), 0
     for k, (m, point) in enumerate(zip(own, eta, strict=True)):
