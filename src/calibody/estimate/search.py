@@ -11,7 +11,7 @@ the information by adjoints needs second derivatives of the equations; at 20 to 
 reason: the information of the fit itself costs little more.)
 
 That is for ways that joints follow. What drives that are played tell is a rugged function of them, because the motion follows by equations that amplify: of two links that swing, descents with exact gradients ended after 2 to 20 steps, with 1.0 to 1.9 of what the best chirp tells.
-There the best few are improved by evolution (`solve/evolution.py`) with as many evaluations, which found 2 to 3 times as much; of motions that go far beyond a limit the information is not computed.
+From where the best of them ends, evolution (`solve/evolution.py`) goes on with the evaluations that the descents have left; of motions that go far beyond a limit the information is not computed.
 
 At the end the limits are looked at again on a mesh FINER times as fine, for drives that are played also with the mechanisms that the present estimate leaves possible, and all amplitudes are taken back until they hold.
 """
@@ -51,8 +51,6 @@ SWEPT, INSTANTS = (0.25, 0.5, 0.75, 1.0), 800
 """Parts of the highest frequency up to which sweeps go, and instants at which they are approximated."""
 RADIUS, SPREAD = 0.1, 0.05
 """Of the first step of the search, in units of the limits; and the size of the first steps of evolution."""
-TRIED = 0.25
-"""Part of the evaluations of evolution that goes to all that are improved alike; the rest to the best of them."""
 BEYOND = 0.1
 """Half widths beyond a limit from which evolution asks for no information."""
 
@@ -191,16 +189,14 @@ class Search:
             if report is not None:
                 report(f"{np.exp(f):.4g}, from {np.exp(first):.4g}")
 
+        before = len(self.kept)
+        ends = [descend(self.at, self.slopes, z, rounds, RADIUS, line).z for z in starts]
+        leader = min(ends, key=lambda z: self.at(z)[0])
         if self.shape.following:
-            ends = [descend(self.at, self.slopes, z, rounds, RADIUS, line).z for z in starts]
-            return min(ends, key=lambda z: self.at(z)[0])
-        each = rounds * (self.shape.size + 1)
-        races = [Evolution(self.at, z, SPREAD, seed + k, line) for k, z in enumerate(starts)]
-        for race in races:
-            race.go(round(TRIED * each) if len(races) > 1 else each)
-        leader = min(races, key=lambda race: race.least)
-        leader.go(len(races) * each - len(races) * round(TRIED * each) if len(races) > 1 else 0)
-        return leader.best
+            return leader
+        race = Evolution(self.at, leader, SPREAD, seed, line)
+        race.go(len(starts) * rounds * (self.shape.size + 1) - (len(self.kept) - before))
+        return race.best
 
     def within(self, z: np.ndarray, models: Sequence[Model]) -> float:
         """The amplitude, at most one, with which all limits hold on a finer mesh and with all models; a sentence where none does."""
