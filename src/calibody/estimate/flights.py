@@ -236,6 +236,16 @@ class Struck(Run):
         return Held.of(self.holds, self.spans, self.offsets)
 
     @cached_property
+    def shut(self) -> np.ndarray:
+        """(spots, nodes of the mesh) where a place is held closed."""
+        assert self.mesh is not None
+        out, of_mesh = np.zeros((Spots.of(self.structure).count, self.mesh.K), dtype=bool), np.full(self.K, -1)
+        of_mesh[self.actual] = np.arange(self.mesh.K)
+        k = of_mesh[self.closed.node]
+        out[self.closed.spots[k >= 0], k[k >= 0]] = True
+        return out
+
+    @cached_property
     def seats(self) -> tuple[Seat, ...]:
         """Places that are closed from an impact on."""
         out = []

@@ -200,6 +200,8 @@ def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed |
     """Where the motion goes deepest through something, at the time when it enters; None: nowhere."""
     mesh = run.mesh if isinstance(run, Struck) and run.mesh is not None else run
     gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
+    if isinstance(run, Struck):
+        gap[run.shut] = np.inf
     depth = np.where(np.isfinite(gap), -gap, -1.0) / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
     spot, node = np.unravel_index(int(np.argmax(depth)), depth.shape)
     if depth[spot, node] <= THROUGH:

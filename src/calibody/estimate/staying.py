@@ -29,6 +29,8 @@ LEAST, SAMPLES, NODES = 0.04, 6, 4
 FAST = 0.3
 SMALL = 1e-3
 """Of the range of the gaps of a contact: as far from zero is closed, whatever the noise."""
+STILL = 0.8
+"""Standard deviations, as before, of the mean distance from zero over the middle half of a stretch."""
 EDGE = 3
 """Nodes from the ends of a recording that a contact lasts to."""
 TOGETHER = 1.5
@@ -78,6 +80,8 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
             near = np.abs(own) < SURE * sd[s] + wide
             closed[int(s)] = np.zeros(run.K, dtype=bool)
             for a, b in _stretches(near, least):
+                if not _rests(own[a : b + 1], float(sd[s][(a + b) // 2]) + wide):
+                    continue
                 hit = _hit(run, own, a, b, int(s), float(sd[s][a]) + wide / SURE, max(2, round(3 * period / run.h)))
                 closed[int(s)][max(0, a - 2 * least // 3) : b + 1 + least // 3] = True
                 hits.append(hit)
@@ -103,6 +107,12 @@ def _stretches(near: np.ndarray, least: int) -> list[tuple[int, int]]:
     ends = np.flatnonzero(np.diff(at) > max(2, least // 2))
     firsts, lasts = at[np.append(0, ends + 1)], at[np.append(ends, len(at) - 1)]
     return [(int(a), int(b)) for a, b in zip(firsts, lasts, strict=True) if b - a + 1 >= least]
+
+
+def _rests(gap: np.ndarray, sd: float) -> bool:
+    """Whether a gap that is small for a while stays so, and does not just come and go."""
+    quarter = len(gap) // 4
+    return float(np.abs(gap[quarter : len(gap) - quarter]).mean()) < STILL * sd
 
 
 def _hit(run: Run, gap: np.ndarray, a: int, b: int, spot: int, sd: float, side: int) -> Hit:

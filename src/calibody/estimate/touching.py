@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import held, kinks, landing, staying
+from calibody.estimate import held, kinks, landing, staying, strikes as law
 from calibody.estimate.flights import Struck
 from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import IMPACTS, States
