@@ -2,7 +2,7 @@
 
 After every step, node by node, all places of a contact together (of corners that rest on each other only the sum of their forces is known): what sticks with more friction than
 `mu lambda_n` slips against it, what slips backwards sticks. Each node is changed `MOST` times at most, and stays as it is then.
-Once the equations hold: a place that would have to pull has left (`released`), and where the motion goes through something again right after, it has not (`prolonged`).
+Once that is settled: a place that would have to pull has left (`released`). Once the equations hold: where the motion goes through something again right after, it has not (`prolonged`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from calibody.estimate.flights import Struck
 from calibody.estimate.lasting import END, STICKS, Hold
 from calibody.estimate.layout import PUSHES, States
+from calibody.mechanics.contact import Spots
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 
@@ -45,7 +46,7 @@ def flipped(run: Struck, model: Model, numbers: Numbers, states: States) -> list
             i, k = held.hold[e[m]], held.mesh[e[m]]
             if mode != old and flips[i][k] < MOST:
                 modes[i][k], flips[i][k] = mode, flips[i][k] + 1
-    for i, hold in enumerate(held.holds):  # at the start of a flight, which has no force, as right after
+    for i in range(len(held.holds)):  # at the start of a flight, which has no force, as right after
         own = held.mesh[e][held.hold[e] == i]
         if len(own):
             modes[i][: own[0]] = modes[i][own[0]]
@@ -95,7 +96,8 @@ def released(run: Struck, states: States) -> list[Hold] | None:
     """The holds without the nodes at which they would pull; None where all push."""
     if PUSHES not in states.parts:
         return None
-    held, force, out, changed = run.closed, states.parts[PUSHES][:, 0], [], False
+    held, out, changed = run.closed, [], False
+    force = _shared(run, states.parts[PUSHES][:, 0])
     least = PULLING * float(np.abs(force).max(initial=0.0))
     for i, hold in enumerate(held.holds):
         mine = np.flatnonzero(held.hold[held.pushes] == i)
@@ -109,6 +111,15 @@ def released(run: Struck, states: States) -> list[Hold] | None:
     return out if changed else None
 
 
+def _shared(run: Struck, force: np.ndarray) -> np.ndarray:
+    """Normal forces; where some places of a contact say nothing of their own, of which the others carry what is theirs, their sum."""
+    out = force.copy()
+    for group in _groups(run, Spots.of(run.structure).owner):
+        if run.closed.idle[group].any():
+            out[group] = force[group].sum()
+    return out
+
+
 def _pieces(hold: Hold, nodes: np.ndarray, pulls: np.ndarray) -> list[Hold]:
     """What is left of a hold whose forces at some of these nodes pull: stretches in which they push."""
     pushing, out = np.flatnonzero(~pulls), []
@@ -120,7 +131,7 @@ def _pieces(hold: Hold, nodes: np.ndarray, pulls: np.ndarray) -> list[Hold]:
             continue
         first = hold.first if a == 0 else int(nodes[a]) + 1
         last = hold.last if b == len(nodes) - 1 else int(nodes[b]) + 1
-        out.append(replace(hold, first=first, last=last, normal=None, across=None))
+        out.append(replace(hold, first=first, last=last, normal=None, across=None, flips=None))
     return out
 
 
@@ -136,5 +147,3 @@ def prolonged(run: Struck, gap: np.ndarray, spot: int, node: int) -> list[Hold] 
         last = END if not len(inside) else node + int(inside[0])
         return [*run.holds[:i], replace(hold, last=last, normal=None, across=None, flips=None), *run.holds[i + 1 :]]
     return None
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def holds_of(run: Struck, hits: Sequence[Hit]) -> list[Hold]:
     ends = [float(times[0]), *run.taus, float(times[-1])]
     for hit in (h for h in hits if h.until is not None):
         assert hit.until is not None
-        for f, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for f, (begin, end) in enumerate(pairwise(ends)):
             last_flight = f == len(ends) - 2
             if hit.time >= end - 1e-12 or hit.until <= begin + (near if f else 0.0):
                 continue
@@ -68,7 +69,9 @@ def hits_of(run: Struck) -> list[Hit]:
         for hold in mine:
             begun = going.pop(hold.spot, None) if hold.first == BEGIN else None
             first = begin if hold.first == BEGIN else float(times[min(hold.first, len(times) - 1)])
-            hit = replace(begun or Hit(first, hold.spot, soft=hold.first != BEGIN), until=until if hold.last == END else float(times[min(hold.last, len(times) - 1)]))
+            hit = replace(
+                begun or Hit(first, hold.spot, soft=hold.first != BEGIN), until=until if hold.last == END else float(times[min(hold.last, len(times) - 1)])
+            )
             if hold.last == END:
                 on[hold.spot] = hit
             else:
@@ -174,7 +177,9 @@ def _marked(run: Struck, model: Model, numbers: Numbers, states: States) -> Stru
             continue
         key = tuple((int(held.hold[e]), bool(closed[e]), int(held.modes[e])) for e in entries)
         if key not in known:
-            known[key] = _independent([J[e] for e in entries], [bool(closed[e]) for e in entries], [plain[held.hold[e]].tangents if held.modes[e] == STICKS else 0 for e in entries])
+            known[key] = _independent(
+                [J[e] for e in entries], [bool(closed[e]) for e in entries], [plain[held.hold[e]].tangents if held.modes[e] == STICKS else 0 for e in entries]
+            )
         for e, own, stuck in zip(entries, *known[key], strict=True):
             normal[held.hold[e]][held.mesh[e]], across[held.hold[e]][held.mesh[e]] = own, stuck
     return run.held_by([replace(h, normal=n, across=a) for h, n, a in zip(plain, normal, across, strict=True)])

@@ -165,11 +165,8 @@ class Held:
     # -- rows --------------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the equations beside the gaps: those that a force is zero (number of the force, component), of slip (the same), and of stick (entry, tangent), and the places in `pushes` of all
-        forces by entry."""
-        of_entry = np.full(len(self.hold), -1, dtype=np.int64)
-        of_entry[self.pushes] = np.arange(len(self.pushes))
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the equations beside the gaps: those that a force is zero (number of the force, component), of slip (the same), and of stick (entry, tangent)."""
         zero, slip, stick = [(int(m), 0) for m in np.flatnonzero(self.idle)], [], []
         for m, e in enumerate(self.pushes):
             for c in range(self.width - 1):
@@ -180,12 +177,12 @@ class Held:
                 else:
                     slip.append((m, 1 + c))
         stick += [(int(e), c) for e in self.starts for c in range(self.tangents[e]) if self.across[e, c]]
-        return (*(np.array(x, dtype=np.int64).reshape(-1, 2) for x in (zero, slip, stick)), of_entry)  # type: ignore[return-value]
+        return tuple(np.array(x, dtype=np.int64).reshape(-1, 2) for x in (zero, slip, stick))  # type: ignore[return-value]
 
     @property
     def when(self) -> np.ndarray:
         """(rows,) place of every equation in the band: of gaps behind the force that closes them."""
-        zero, slip, stick, _ = self.rows
+        zero, slip, stick = self.rows
         at = [self.mesh[self.gaps] - 0.65, self.mesh[self.pushes[zero[:, 0]]] + 0.3, self.mesh[self.pushes[slip[:, 0]]] + 0.3, self.mesh[stick[:, 0]] + 0.35]
         return np.concatenate(at)
 
@@ -200,7 +197,7 @@ class Held:
     def values(self, structure: Structure, numbers: Numbers, spots: Spots, q: np.ndarray, force: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
         """(pushes, nv) what the forces do to the balance of their nodes, and (rows,) the equations of their own."""
         gap, J = self.places(structure, numbers, spots, q)
-        zero, slip, stick, _ = self.rows
+        zero, slip, stick = self.rows
         e = self.pushes[slip[:, 0]]
         _, s = self.slips(structure, J, q, h, e)
         mu = spots.sliding[self.spots[e]]
@@ -235,7 +232,7 @@ class Held:
         nv, width = structure.nv, self.width
         _, J = self.places(structure, numbers, spots, q)
         dJ = self._bent(structure, numbers, spots, q)
-        zero, slip, stick, of_entry = self.rows
+        zero, slip, stick = self.rows
         out, dofs = [], np.arange(nv)
         node, m = self.node[self.pushes], np.arange(len(self.pushes))
         out.append(_block(BALANCE, NODES, (node - 1) * nv, node * nv, -np.einsum("mjki,mk->mij", dJ[self.pushes], force)))
@@ -257,11 +254,9 @@ class Held:
             out.append(Term(HOLDS, NODES, np.repeat(rows, nv), (n[:, None] * nv + dofs).ravel(), values.ravel() / h))
         return out
 
-    def _by_slip(
-        self, structure: Structure, spots: Spots, J: np.ndarray, dJ: np.ndarray, q: np.ndarray, force: np.ndarray, h: float, first: int
-    ) -> list[Term]:
+    def _by_slip(self, structure: Structure, spots: Spots, J: np.ndarray, dJ: np.ndarray, q: np.ndarray, force: np.ndarray, h: float, first: int) -> list[Term]:
         """Of the equations of slip, from row `first` on."""
-        nv, width, (_, slip, _, _) = structure.nv, self.width, self.rows
+        nv, width, slip = structure.nv, self.width, self.rows[1]
         m, c = slip[:, 0], slip[:, 1] - 1
         e, rows, mu = self.pushes[m], first + np.arange(len(m)), spots.sliding[self.spots[self.pushes[m]]]
         v, s = self.slips(structure, J, q, h, e)
@@ -317,9 +312,7 @@ def _range(hold: Hold, first: int, end: int) -> tuple[int, int]:
     return a, int(np.clip(hold.last, max(a, first + 2), end))
 
 
-def touched(
-    structure: Structure, numbers: Numbers, spots: Spots, q: np.ndarray, which: np.ndarray, at: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def touched(structure: Structure, numbers: Numbers, spots: Spots, q: np.ndarray, which: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gaps and rows (m, 3, nv) of spots `which`, each at one (`at`) of the nodes of q."""
     geometry = Geometry.of(structure, numbers)
     H = poses(structure, geometry, q)

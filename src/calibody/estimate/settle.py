@@ -77,8 +77,10 @@ def settled(run: Struck, model: Model, numbers: Numbers, states: States) -> tupl
     """The run with its impacts and its lasting contact as they are now; None where nothing changes."""
     new = _impacts(run, model, numbers, states) if run.strikes else None
     run, states = (run, states) if new is None else new  # type: ignore[assignment]
-    flipped = held.flipped(run, model, numbers, states)
-    return new if flipped is None else landing.held_anew(run, states, flipped, model, numbers)
+    changed = held.flipped(run, model, numbers, states)
+    if changed is None and new is None:  # where it sticks and slips is settled: so is then what pulls
+        changed = held.released(run, states)
+    return new if changed is None else landing.held_anew(run, states, changed, model, numbers)
 
 
 def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Struck, States] | None:
@@ -136,9 +138,7 @@ def _resampled(run: Struck, taus: np.ndarray) -> bool:
     return any(not np.array_equal(run.flight_of(d.times), np.searchsorted(taus, d.times, side="right")) for d in run.data)
 
 
-def moved(
-    run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike], taus: np.ndarray, model: Model, numbers: Numbers
-) -> tuple[Run, States]:
+def moved(run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike], taus: np.ndarray, model: Model, numbers: Numbers) -> tuple[Run, States]:
     """The run with other impacts, of which number k was number keep[k] before, and its motion."""
     flights = {f: sum(i < f for i in keep) for f in range(len(run.strikes) + 1)}
     holds = landing.merged(run, flights)
@@ -212,4 +212,4 @@ def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed |
     if k == 0:
         return None
     a, b = float(gap[spot, k - 1]), float(gap[spot, k])
-    return Missed(float(mesh.times[k - 1] + mesh.h * a / (a - b)), int(spot))
+    return Missed(float(mesh.times[k - 1] + (mesh.h * a / (a - b) if np.isfinite(a) else mesh.h)), int(spot))

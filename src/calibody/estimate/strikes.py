@@ -35,7 +35,7 @@ from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.shapes import Touch
 from calibody.mechanics.structure import BALL, FREE, Numbers, Structure
-from calibody.steppers.events import SLIP, STICK
+from calibody.steppers.events import STICK
 
 LAWLESS = "free"
 """The mode of an impact whose impulses follow no law."""
