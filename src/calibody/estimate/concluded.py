@@ -17,8 +17,7 @@ from calibody.estimate.identifiability import Determined
 from calibody.estimate.level import MOVES, Level, discretisation, second_order, settled
 from calibody.estimate.limits import limits
 from calibody.estimate.meshes import Meshes
-from calibody.estimate.misled import misled
-from calibody.estimate.misled import sentences as misled_sentences
+from calibody.estimate.misled import misled, sentences as misled_sentences
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of

@@ -10,7 +10,8 @@ them have together:
 
     C + S B'B S,     S = diag(m_i/sqrt((B'B)_ii))
 
-Estimates stay where they are: that some number is missing is certain, which one is not. Those that nothing named would move keep their error bars, and where nothing is named nothing changes.
+Estimates stay where they are: that some number is missing is certain, which one is not. Those that nothing named would move keep their error bars, and where nothing is named nothing changes. Bands of predictions and draws stay those of the scatter: whether the model predicts is a question of its own, and bands as wide as its
+faults would answer it with yes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ def misled(found: Uncertainty, entries: Sequence[Entry], theta: np.ndarray, move
     return replace(
         found,
         covariance=covariance,
-        covariance_theta=found.covariance_theta + own,
         missing=missing,
         sd=np.hypot(found.sd, np.sqrt(np.diag(missing))),
         analysis=replace(found.analysis, determined=determined),
