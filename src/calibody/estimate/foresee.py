@@ -21,8 +21,8 @@ from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import driven_by
 from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.uncertainty import in_numbers
-from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unknown_drives import with_unknown_drives
+from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.structure import Structure
 from calibody.model import Model

@@ -26,8 +26,8 @@ from calibody.recording.recording import Drive, Observation, Recording, check_ch
 from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
 from calibody.recording.tables.files import joined
-from calibody.recording.unknown import EVERY, UNKNOWN, UnknownDrive, is_unknown, unknown_drive
 from calibody.recording.units import factor, fitting, quantity
+from calibody.recording.unknown import EVERY, UNKNOWN, UnknownDrive, is_unknown, unknown_drive
 
 # The components of vector channels by their number: points and rotation vectors, quaternions, twists, poses.
 COMPONENTS = {

@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
+from calibody.recording.finite import is_finite as is_finite
 from calibody.recording.signal import Signal
 from calibody.recording.unknown import UnknownDrive, check_unknown
 
@@ -326,16 +327,6 @@ def check_channel(channel: object) -> str:
     if not isinstance(channel, str) or len(channel.split(".")) < 2 or not all(channel.split(".")):
         raise CalibodyError(f'{channel!r} is not a channel; give a path such as "joint.NAME.angle" or "actuator.NAME".')
     return channel
-
-
-def is_finite(value: object) -> TypeGuard[float]:
-    """Whether a value is a number, not a bool, that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of more than 308 digits
-        return False
 
 
 def check_sd(sd: object, what: str) -> float | None:

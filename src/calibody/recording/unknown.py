@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibody.errors import CalibodyError, nearest, shown
+from calibody.recording.finite import is_finite
 
 AUTO = "auto"
 UNKNOWN = "unknown"
@@ -37,7 +38,7 @@ class UnknownDrive:
         what = f'The unknown drive "{self.channel}"'
         for name in OPTIONS:
             value = getattr(self, name)
-            if value != AUTO and not _positive(value):
+            if value != AUTO and not (is_finite(value) and value > 0):
                 raise CalibodyError(f'{what} has {name} = {shown(value)}; give a number above zero, or "auto".')
         if self.sd != AUTO and self.correlation_time == AUTO:
             raise CalibodyError(f'{what} has an sd and no correlation_time, which is found only with its sd; state it in seconds, or give sd = "auto".')
@@ -80,9 +81,3 @@ def check_unknown(name: str, given: Iterable[Any], driven: Iterable[str]) -> tup
             raise CalibodyError(f'The recording "{name}" has the drive "{member.channel}" twice; it is known or unknown, leave one out.')
         seen.add(member.channel)
     return members
-
-
-def _positive(value: object) -> bool:
-    from calibody.recording.recording import is_finite  # there, recordings have unknown drives
-
-    return is_finite(value) and value > 0
