@@ -74,6 +74,8 @@ class Meshes:
         """The solution of an earlier attempt without unmodelled forces."""
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
+        self.driven: frozenset[str] = frozenset()
+        """Joints whose drive is unknown: forces that are an answer."""
         self.touching = Touching()
         """Contacts and limits that act."""
         self.globalisation = Globalisation()
@@ -138,7 +140,7 @@ class Meshes:
         rates = rms_rates(problem, x, theta)
         self.coarsest = max(h, self.coarsest)
         problem, theta = unknown_widths(problem, self.unknowns, FRICTION_STAGES[1] * rates, FRICTION_STAGES[-1] * h / self.coarsest * rates, theta)
-        if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
+        if any(len(run.disturbed) for run in problem.runs) and (self.remembering or bool(np.any(problem.lower < problem.upper))):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
         first = turning(problem, x, theta)
