@@ -367,7 +367,7 @@ class Struck(Run):
             terms += self.closed.by_states(self.structure, numbers, spots, motion.q, self._pushing(motion), self.h)
         return sp.csr_matrix(sp.diags(balance) @ A + self.layout.jacobian(terms))
 
-    def pushed(self, A: Sparse, motion: States) -> np.ndarray:
+    def pressed(self, A: Sparse, motion: States) -> np.ndarray:
         """(rows,): what the forces of contact that lasts are in all equations, from the derivative of these."""
         return A[:, self.layout.place[PUSHES]] @ self._pushing(motion)[:, : self.closed.width].ravel() if len(self.closed.pushes) else np.zeros(A.shape[0])
 

@@ -292,7 +292,7 @@ class Problem(Observed[Run, States]):
             balance = run.layout.row_place[BALANCE]
             rows, by = part.C - noise - part.Ct @ linear[own], part.Ct
             if isinstance(run, Struck):  # impulses and forces of contacts are unknown, whatever they are
-                rows, by = run.keep_balance(rows - run.pushed(part.Cx, motion)), run.keep_balance(by)
+                rows, by = run.keep_balance(rows - run.pressed(part.Cx, motion)), run.keep_balance(by)
             known += float(np.abs(rows[balance]).sum())
             total += float(np.abs(by[balance] * linear[own]).sum())
         return known < 1e-6 * total
