@@ -17,6 +17,7 @@ from calibody.estimate.coupling import coupled
 from calibody.estimate.dry import FINER, FRICTION_STAGES, SHARPER, rms_rates, turning, unknown_widths
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.first import begun
+from calibody.estimate.from_start import led
 from calibody.estimate.hyper import Hyper, MemoryTime
 from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
@@ -304,4 +305,4 @@ class Meshes:
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with what it tells."""
         problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
-        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, x)
+        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, led(problem, x, theta))
