@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibody.errors import CalibodyError, nearest
-from calibody.estimate.estimator import refuse_unless
+from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
@@ -107,7 +106,8 @@ def allowing(result: Result, accuracy: Mapping[str, float]) -> Result:
             raise CalibodyError(
                 f'An accuracy of "{path}" was given, on which these estimates do not rest{nearest(path, list(known)) or "; result.rests_on has the paths that they do."}'
             )
-        refuse_unless(is_finite(sd) and sd >= 0.0, f"accuracy of {path}", sd, "a relative standard deviation, 0.001 for a thousandth")
+        if not is_finite(sd) or sd < 0.0:
+            raise CalibodyError(f"The accuracy of {path} was given as {shown(sd)}; give a relative standard deviation, 0.001 for a thousandth.")
     estimates = result.parameters
     moves = [{name: sd * known[path].moves.get(name, 0.0) * e.value for name, e in estimates.items()} for path, sd in accuracy.items()]
     each = np.array([list(one.values()) for one in moves]).reshape(len(moves), len(estimates))
