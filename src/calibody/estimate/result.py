@@ -443,9 +443,7 @@ class Result:
 
     def allowing(self, accuracy: Mapping[str, float]) -> Result:
         """The same estimates with error bars that allow for the accuracy of what they rest on: `{"world.gravity": 0.001, "time": 5e-4}` are relative standard deviations, of the paths of `rests_on`."""
-        from calibody.estimate.rests import allowing
-
-        return allowing(self, accuracy)
+        return upward.carry_out("Result.allowing", self, accuracy)
 
     def profile(self, path: str, points: int = 6, width: float = 3.0) -> Profile:
         """The profile likelihood of one parameter at so many values on each side, the last so many standard deviations away, everything else fitted again at each: its interval is a cross-check of the error bar."""
