@@ -45,7 +45,7 @@ def angles(shared: Path, i: int) -> tuple[np.ndarray, np.ndarray]:
     t1, t2 = (np.unwrap(np.arctan2(d[:, 1], d[:, 0])) for d in (A[:, 2:4] - A[:, :2], A[:, 4:6] - A[:, 2:4]))
     q = np.stack([t1, t2 - t1], axis=1)
     count = round(SECONDS * CLOCK) + 1
-    return q[:count], savgol_filter(q[: count + 5], 9, 3, deriv=1, delta=1.0 / CLOCK, axis=0)[:count]
+    return q[:count], np.asarray(savgol_filter(q[: count + 5], 9, 3, deriv=1, delta=1.0 / CLOCK, axis=0))[:count]
 
 
 def recording(shared: Path, i: int) -> cb.Recording:

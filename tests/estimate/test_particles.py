@@ -33,11 +33,12 @@ def test_what_is_known_at_a_particle_is_that_of_a_minimum_over_the_starts(swung:
 
     def closed(theta: np.ndarray) -> tuple[float, np.ndarray]:
         x = Shot(list(swung.states))
+        known = ground.linear(x, theta)
         for _ in range(8):
-            known = ground.linear(x, theta)
             assert known is not None
             x = ground.whole.move(x, known.alone)
-        assert known.defect < 1e-5
+            known = ground.linear(x, theta)
+        assert known is not None and known.defect < 1e-5
         return known.log_p, known.gradient
 
     theta = swung.theta + np.array([0.01, 0.003])
