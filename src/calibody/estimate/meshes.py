@@ -17,6 +17,7 @@ from calibody.estimate.coupling import coupled
 from calibody.estimate.dry import FINER, FRICTION_STAGES, SHARPER, rms_rates, turning, unknown_widths
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.first import begun
+from calibody.estimate.from_start import led
 from calibody.estimate.hyper import Hyper, MemoryTime
 from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
@@ -33,6 +34,7 @@ from calibody.mechanics.structure import Structure
 from calibody.model.elements import HINGE, SLIDE
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.solve.globalisation import Globalisation
 
 SOON = 25
 """Most steps on the coarsest mesh of an attempt without unmodelled forces."""
@@ -77,13 +79,15 @@ class Meshes:
         """Joints whose drive is unknown: forces that are an answer."""
         self.touching = Touching()
         """Contacts and limits that act."""
+        self.globalisation = Globalisation()
+        """How long steps are."""
 
     def calm(self) -> Meshes:
         """An attempt as if the model were exact."""
         noises = [n.calm() for n in self.noises]
         calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False, coarsest=self.coarsest)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
-        calm.checkpoint, calm.stage, calm.touching = self.checkpoint, f"{self.stage} without forces", self.touching
+        calm.checkpoint, calm.stage, calm.touching, calm.globalisation = self.checkpoint, f"{self.stage} without forces", self.touching, self.globalisation
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:
@@ -149,7 +153,7 @@ class Meshes:
             )
             problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
-            problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
+            problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: self._tried(p, s.x, s.theta, Settings(tolerance=0.01)))
         if self.hypers:
             problem, solution = self._turns(problem, solution)
         elif rough:
@@ -173,7 +177,7 @@ class Meshes:
     def _tried(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
         """Gauss-Newton; impacts that no equations can have are a fit that did not converge, not a failure."""
         try:
-            return minimise(problem, x, theta, settings, self._note)
+            return minimise(problem, x, theta, replace(settings, globalisation=self.globalisation), self._note)
         except NumericalError:
             if not problem.struck:
                 raise
@@ -301,4 +305,4 @@ class Meshes:
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with what it tells."""
         problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
-        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, x)
+        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, led(problem, x, theta))

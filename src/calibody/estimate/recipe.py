@@ -31,6 +31,7 @@ from calibody.model import Model
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration
+from calibody.solve.globalisation import Globalisation
 
 Solver = TypeVar("Solver", bound=Meshes)
 
@@ -49,11 +50,13 @@ def transcribe(
     checkpoint: Checkpoint | None = None,
     stage: str = "",
     contacts: str = LAW,
+    globalisation: Globalisation | None = None,
 ) -> Result:
     """The recipe; arguments as in `fit`. What `checkpoint` keeps is called by `stage`."""
     began = time.perf_counter()
     worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report, contacts)
     worker.checkpoint, worker.stage = checkpoint, f"{stage}whole"
+    worker.globalisation = globalisation or worker.globalisation
     theta = theta_of(worker.unknowns, start or {})
     if worker.given and any(hyper.process for hyper in worker.hypers) and not worker.driven:
         calm = worker.calm()
@@ -65,7 +68,7 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        options = process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts
+        options = process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts, globalisation
         softer = transcribe(model, recordings, {**estimate, **widths}, *options)
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
