@@ -99,7 +99,7 @@ def filtered(t: Trial) -> dict[str, np.ndarray]:
     """Moments at OpenSim's instants, from its angles behind its filter."""
     clock = t.angles["time"]
     b, a = butter(ORDER, CUTOFF * 2.0 * float(np.median(np.diff(clock))))
-    drive: dict[str, cb.Signal] = {d.channel: d.signal for p in t.plates for d in p.drives}
+    drive: dict[str, cb.Signal] = {channel: signal for p in t.plates for channel, signal in p.signals.items()}
     for joint in t.model.joints:
         if joint.name in t.angles:
             turns = joint.kind == "hinge"

@@ -30,9 +30,7 @@ def stepping(off_force: float = 0.0, off_point: float = 0.0, **noise: Any) -> cb
 
 def walked(seed: int) -> tuple[cb.Observation, ...]:
     random, model = np.random.default_rng(seed), leg()
-    motion = cb.simulate(
-        model, 0.6, 1e-3, {}, {d.channel: d.signal for d in stepping().drives if d.channel.split(".")[-2:] not in (["torque", "x"], ["torque", "z"])}
-    )
+    motion = cb.simulate(model, 0.6, 1e-3, {}, {c: signal for c, signal in stepping().signals.items() if not c.endswith(("torque.x", "torque.z"))})
     names = [f"site.{s.name}.position.{c}" for s in model.sites for c in "xz"]
     return tuple(cb.Observation(n, motion.time[::10], motion[n][::10] + 1e-3 * random.standard_normal(len(motion.time[::10])), sd=1e-3) for n in names)
 
@@ -40,7 +38,7 @@ def walked(seed: int) -> tuple[cb.Observation, ...]:
 def test_the_wrench_is_that_about_the_worlds_origin() -> None:
     random = np.random.default_rng(0)
     F, p, N = (random.standard_normal((5, 3)) for _ in range(3))
-    wrench = {d.channel: d.signal.values for d in cb.Plate("foot", np.arange(5.0), F, p, N).drives}
+    wrench = {c: signal.values for c, signal in cb.Plate("foot", np.arange(5.0), F, p, N).signals.items()}
     for k in range(5):
         torque = [p[k][1] * F[k][2] - p[k][2] * F[k][1], p[k][2] * F[k][0] - p[k][0] * F[k][2], p[k][0] * F[k][1] - p[k][1] * F[k][0]] + N[k]
         assert np.allclose([wrench[f"body.foot.torque.{c}"][k] for c in "xyz"], torque, atol=1e-14)
@@ -62,8 +60,8 @@ def test_deviations_are_the_wrenchs_derivatives() -> None:
     found = {d.name.removeprefix("plate.trunk."): d for d in plate.deviations}
     assert set(found) == {*moved, "force.y"}
     for name, other in moved.items():
-        for a, b in zip(plate.drives, other.drives, strict=True):
-            assert np.allclose(b.signal.values - a.signal.values, found[name].gains.get(a.channel, 0.0), atol=1e-12), (name, a.channel)
+        for channel, signal in plate.signals.items():
+            assert np.allclose(other.signals[channel].values - signal.values, found[name].gains.get(channel, 0.0), atol=1e-12), (name, channel)
 
 
 def test_a_plate_that_is_off_is_found_out() -> None:

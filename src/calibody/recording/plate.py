@@ -14,16 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from calibody.errors import CalibodyError, shown
 from calibody.recording.finite import is_finite
 from calibody.recording.signal import Signal
-
-if TYPE_CHECKING:
-    from calibody.recording.recording import Drive
 
 AXES = "xyz"
 EVEN = 0.01
@@ -124,14 +121,10 @@ class Plate:
         return int(np.argmin(np.ptp(on, axis=0))) if len(on) else 1
 
     @cached_property
-    def drives(self) -> tuple[Drive, ...]:
-        """The wrench about the world's origin."""
-        from calibody.recording.recording import Drive  # there, recordings have plates
-
+    def signals(self) -> dict[str, Signal]:
+        """The wrench about the world's origin, by the channels of drives."""
         wrench = {"force": self.force, "torque": np.cross(self.point, self.force) + self.moment}
-        return tuple(
-            Drive(f"body.{self.body}.{word}.{c}", Signal(self.times, values[:, k], "linear")) for word, values in wrench.items() for k, c in enumerate(AXES)
-        )
+        return {f"body.{self.body}.{word}.{c}": Signal(self.times, values[:, k], "linear") for word, values in wrench.items() for k, c in enumerate(AXES)}
 
     @cached_property
     def deviations(self) -> tuple[Deviation, ...]:
@@ -155,9 +148,3 @@ class Plate:
     def slower(self, factor: float) -> Plate:
         """As if its clock had gone wrong."""
         return replace(self, times=factor * self.times)
-
-
-def with_plates(drives: tuple[Any, ...], plates: tuple[Plate, ...]) -> tuple[Any, ...]:
-    """Drives, and those of plates once."""
-    mine = [d for plate in plates for d in plate.drives]
-    return (*(d for d in drives if not any(d is own for own in mine)), *mine)

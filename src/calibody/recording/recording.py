@@ -21,7 +21,7 @@ from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
 from calibody.recording.finite import is_finite as is_finite
-from calibody.recording.plate import Deviation, Plate, with_plates
+from calibody.recording.plate import Deviation, Plate
 from calibody.recording.signal import Signal
 from calibody.recording.unknown import UnknownDrive, check_unknown
 
@@ -229,7 +229,7 @@ class Recording:
         object.__setattr__(self, "initial", check_initial(self.initial, f'The recording "{self.name}"'))
         observations, drives = (
             _members(self.name, self.observations, Observation),
-            _members(self.name, with_plates(tuple(self.drives), tuple(self.plates)), Drive),
+            _members(self.name, _with_plates(self.drives, self.plates), Drive),
         )
         if not observations:
             raise CalibodyError(f'The recording "{self.name}" observes nothing; give at least one channel to observe.')
@@ -287,8 +287,7 @@ class Recording:
     def slower(self, factor: float) -> Recording:
         """As if its clock had gone wrong: all times so many times as large."""
         observations = tuple(replace(o, times=factor * o.times) for o in self.observations)
-        own = [d for plate in self.plates for d in plate.drives]
-        drives = tuple(replace(d, signal=replace(d.signal, times=factor * d.signal.times)) for d in self.drives if not any(d is one for one in own))
+        drives = tuple(replace(d, signal=replace(d.signal, times=factor * d.signal.times)) for d in self.drives if not _of_plate(d, self.plates))
         plates = tuple(plate.slower(factor) for plate in self.plates)
         return replace(self, observations=observations, drives=drives, plates=plates, start=factor * self.start, end=factor * self.end)
 
@@ -334,6 +333,16 @@ class Recording:
             rows.append(("start", f"{channel} = {known.value:g}", "", "", "exact" if known.sd is None else f"{known.sd:.4g}"))
         title, *_ = str(self).splitlines()
         return html.block(title, html.table(("", "channel", "samples", "rate [Hz]", "sd"), rows, numbers=(2, 3, 4)), html.sentences(self.warnings()))
+
+
+def _of_plate(drive: Drive, plates: Sequence[Plate]) -> bool:
+    """Whether a drive is one that a plate makes."""
+    return any(drive.signal is signal for plate in plates for signal in plate.signals.values())
+
+
+def _with_plates(drives: Sequence[Drive], plates: Sequence[Plate]) -> tuple[Drive, ...]:
+    """Drives, and those of plates once."""
+    return (*(d for d in drives if not (isinstance(d, Drive) and _of_plate(d, plates))), *(Drive(c, s) for plate in plates for c, s in plate.signals.items()))
 
 
 Member = TypeVar("Member", Observation, Drive)
