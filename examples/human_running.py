@@ -16,11 +16,12 @@ import resource
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.signal import butter, filtfilt
+from scipy.signal import butter, sosfiltfilt
 
 import calibody as cb
 from calibody.recording.tables import open_table
@@ -56,8 +57,8 @@ class Trial:
     """(3, frames) [m]"""
     weights: dict[str, float]
     plates: tuple[cb.Plate, ...]
-    angles: dict[str, np.ndarray]
-    moments: dict[str, np.ndarray]
+    angles: Mapping[str, np.ndarray]
+    moments: Mapping[str, np.ndarray]
 
     @property
     def mass(self) -> float:
@@ -77,7 +78,7 @@ def trial(folder: Path) -> Trial:
     return Trial(model, seen["t"], markers, weights, plates, angles, moments)
 
 
-def plate(columns: dict[str, np.ndarray], side: str, body: str) -> cb.Plate:
+def plate(columns: Mapping[str, np.ndarray], side: str, body: str) -> cb.Plate:
     force, point, moment = (np.stack([columns[f"{side}_ground_{word}{c}"] for c in "xyz"], axis=1) for word in ("force_v", "force_p", "torque_"))
     return cb.Plate(body, columns["time"], force, point, moment, PLATE, POINT, TURN, LASTING)
 
@@ -98,12 +99,12 @@ def kinematics(t: Trial) -> cb.Result:
 def filtered(t: Trial) -> dict[str, np.ndarray]:
     """Moments at OpenSim's instants, from its angles behind its filter."""
     clock = t.angles["time"]
-    b, a = butter(ORDER, CUTOFF * 2.0 * float(np.median(np.diff(clock))))
+    sections = butter(ORDER, CUTOFF * 2.0 * float(np.median(np.diff(clock))), output="sos")
     drive: dict[str, cb.Signal] = {channel: signal for p in t.plates for channel, signal in p.signals.items()}
     for joint in t.model.joints:
         if joint.name in t.angles:
             turns = joint.kind == "hinge"
-            values = filtfilt(b, a, np.deg2rad(t.angles[joint.name]) if turns else t.angles[joint.name])
+            values = sosfiltfilt(sections, np.deg2rad(t.angles[joint.name]) if turns else t.angles[joint.name])
             drive[f"joint.{joint.name}.{'angle' if turns else 'position'}"] = cb.Signal(clock, values)
     motion = cb.simulate(t.model, 0.72, 1.0 / 600.0, {}, drive)
     return {name: np.interp(t.moments["time"], motion.time, motion[f"joint.{name}.force"]) for name in JUDGED}
@@ -148,28 +149,31 @@ def main(folder: Path, parts: list[str]) -> None:
     print(f"{len(t.markers)} markers, {len(t.times)} frames; the plates weigh {t.mass:.1f} kg, the model has {sum(b.mass for b in t.model.bodies):.1f} kg")
     for part in parts:
         began = time.process_time()
-        if part == "filtered":
-            lines = [
-                f"{name}: correlation {c:.4f}, difference {100 * d:.1f} % of the peak" for name, (c, d) in against(t, t.moments["time"], filtered(t)).items()
-            ]
-        else:
-            result = kinematics(t) if part == "kinematics" else moments(t, part == "free")
-            motion = result.motion()
-            lines = [f"{result.status}, markers off by {1e3 * distance(result):.2f} mm"]
-            lines += [f"{name}: {d:.2f} deg from OpenSim's" for name, d in angles_against(t, motion, t.times if part == "kinematics" else motion.time).items()]
-        if part in ("moments", "free"):
-            lines += [
-                f"{name}: correlation {c:.3f}, difference {100 * d:.1f} %"
-                for name, (c, d) in against(t, motion.time, {n: motion[f"joint.{n}.force"] for n in JUDGED}).items()
-            ]
-            lines += [f"{name}: {np.sqrt(np.mean(z**2)):.2f} sd, at most {np.abs(z).max():.2f}" for name, z in result.deviations().items()]
-            lines += [f"pelvis_{axis}: rms {np.sqrt(np.mean(motion[f'joint.pelvis_{axis}.force'] ** 2)):.1f}" for axis in ROOT]
-        print(
-            f"-- {part}: {time.process_time() - began:.1f} s, at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB so far",
-            *lines,
-            sep="\n   ",
-            flush=True,
-        )
+        lines = _filtered(t) if part == "filtered" else _fitted(t, part)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"-- {part}: {time.process_time() - began:.1f} s, at most {peak:.2f} GB so far", *lines, sep="\n   ", flush=True)
+
+
+def _filtered(t: Trial) -> list[str]:
+    return _compared(t, t.moments["time"], filtered(t))
+
+
+def _compared(t: Trial, times: np.ndarray, found: dict[str, np.ndarray]) -> list[str]:
+    return [f"{name}: correlation {c:.4f}, difference {100 * d:.1f} % of the peak" for name, (c, d) in against(t, times, found).items()]
+
+
+def _fitted(t: Trial, part: str) -> list[str]:
+    result = kinematics(t) if part == "kinematics" else moments(t, part == "free")
+    motion = result.motion()
+    lines = [f"{result.status}, markers off by {1e3 * distance(result):.2f} mm"]
+    lines += [f"{name}: {d:.2f} deg from OpenSim's" for name, d in angles_against(t, motion, t.times if part == "kinematics" else motion.time).items()]
+    if part == "kinematics":
+        return lines
+    found = {name: motion[f"joint.{name}.force"] for name in JUDGED}
+    bars = {name: float(np.median(result.sd(f"joint.{name}.force", np.linspace(0.1, 0.6, 6)))) for name in JUDGED}
+    lines += [*_compared(t, motion.time, found), *(f"{name}: median sd of the moment {sd:.1f} N m" for name, sd in bars.items())]
+    lines += [f"{name}: {np.sqrt(np.mean(z**2)):.2f} sd, at most {np.abs(z).max():.2f}" for name, z in result.deviations().items()]
+    return lines + [f"pelvis_{axis}: rms {np.sqrt(np.mean(motion[f'joint.pelvis_{axis}.force'] ** 2)):.1f}" for axis in ROOT]
 
 
 if __name__ == "__main__":

@@ -232,7 +232,9 @@ class Nodes:
             if lag and drive.sd is not None:
                 raise CalibodyError(f'The drive "{drive.channel}" has an sd, and {drive.channel}.time_constant is not zero; leave one of them out.')
             (control if target == "control" else applied)[row] = means
-        for deviation in self.uncertain if states is not None else ():
+        if states is None:
+            return control, applied
+        for deviation in self.uncertain:
             for channel in deviation.gains:
                 target, row, delay = self.driven(model, channel)
                 by = deviation.weights(channel, self.times, delay) @ states.parts[drive_block(deviation.name)][:, 0]
