@@ -120,7 +120,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
-    pressing = [is_contact_force(channels.resolve(problem.model, name)) for name in names]
+    pressing = [is_contact_force(channels.resolve(problem.model, name), problem.model) for name in names]
     if any(pressing) and isinstance(problem.runs[run], Struck):
         return _with_forces(result, run, names, pressing, times)
     if not np.isfinite(times).all():
