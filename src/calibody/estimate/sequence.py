@@ -16,12 +16,13 @@ import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.flights import Struck
-from calibody.estimate.kinks import Hit, representatives
+from calibody.estimate.hits import Hit, gaps
+from calibody.estimate.kinks import representatives
+from calibody.estimate.landing import hits_of
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.run import Run
-from calibody.estimate.settle import gaps
 from calibody.estimate.touching import Touching
 from calibody.estimate.untouched import UNLIKELY
 from calibody.mechanics.structure import Numbers
@@ -152,7 +153,7 @@ def _alike(tried: Sequence[Solution], problem: Problem, r: int) -> Iterator[Othe
 
 def _options(run: Run, mesh: Run, model: Model, numbers: Numbers, states: States) -> Iterator[list[Hit]]:
     """Other sequences than that of a run."""
-    hits = [Hit(t, s.spot) for t, s in zip(run.taus, run.strikes, strict=True)] if isinstance(run, Struck) else []
+    hits = hits_of(run) if isinstance(run, Struck) else []
     gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
     places = representatives(gap)
     period = min((float(np.median(np.diff(d.times))) for d in run.data if len(d.times) > 1), default=run.h)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import kinks, strikes as law
+from calibody.estimate import held, kinks, landing, staying, strikes as law
 from calibody.estimate.flights import Struck
+from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.observed import Sensors
 from calibody.estimate.problem import Problem
@@ -57,13 +58,13 @@ class Touching:
         cls, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], mode: str, process_noise: ProcessNoise, robust: bool
     ) -> Touching:
         model = structure.model
-        if not (model.contacts or model.limits):
-            return cls(reason="the model has no contacts and no limits")
+        if not model.collides:
+            return cls(reason="the model has no rigid contacts and no limits")
         reason = _reason(structure, recordings, mode, process_noise, robust)
         if reason:
             return cls(reason=reason)
         places = [paths.resolve(model, p.path) for e in unknowns for p in e.places if p.sensor is None]
-        asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit")]
+        asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit") and not _is_compliant(model, p)]
         if mode == LAWLESS and (given := next((a for a, _ in asked if a.rpartition(".")[2] in LAWS), None)):
             raise CalibodyError(f'"{given}" cannot be estimated with contacts = "free", where impulses follow no law; leave it out, or take contacts = "law".')
         return cls(mode, "", frozenset(_loose(model, places)), tuple(asked))
@@ -89,14 +90,15 @@ class Touching:
         both = []
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
             model, numbers, sensors = problem.model_of(r, theta)
-            hits = kinks.found(run, model, numbers, states, self.loose)
+            stays, closed = staying.found(run, model, numbers, states, self.loose) if self.mode == LAW else ([], {})
+            hits = [*stays, *kinks.found(run, model, numbers, states, self.loose, closed)]
             both.append(self.struck(run, hits, model, numbers, sensors) if hits else (run, states))
         self.check([run for run, _ in both])
         return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
 
-    def struck(self, run: Run, hits: Sequence[kinks.Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
-        """A run without impacts as one with these, and its first motion."""
-        count, hits = run.K, sorted(hits, key=lambda hit: hit.time)
+    def struck(self, run: Run, hits: Sequence[Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
+        """A run without impacts as one with these and what stays closed, and its first motion."""
+        count, every, hits = run.K, hits, landing.landings(hits, float(run.times[0]))
         nodes = [int(np.clip(np.floor((hit.time - run.times[0]) / run.h), 0, count - 2)) for hit in hits]
         spots = Spots.of(run.structure, model)
         between = len(spots.links[0])
@@ -105,9 +107,11 @@ class Touching:
         struck = Struck.between(run, strikes, [hit.time for hit in hits])
         struck, states = first_motion(struck, model, numbers, sensors)
         assert isinstance(struck, Struck)
-        return self.decided(struck, model, numbers, states)
+        if hits:
+            struck, states = self.decided(struck, model, numbers, states)
+        return landing.begun(struck, every, model, numbers, states)
 
-    def decided(self, run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States]:
+    def decided(self, run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Struck, States]:
         """With what the law of impacts makes of the velocities before; where its friction is unknown, with what those after show."""
         found, spots = met(run, model, numbers, states), run.spots(model)
         W, approach, parting, strikes, impacts = law.mobility(found), found.approach, found.parting, [], states.parts[IMPACTS].copy()
@@ -126,23 +130,37 @@ class Touching:
         problem, x = solution.problem, list(solution.x)
         runs, more = list(problem.runs), False
         for r, run in enumerate(runs):
-            pushed = pushing(run, x[r]) if isinstance(run, Struck) else None
-            if pushed is not None:
-                (runs[r], x[r]), more = pushed, True
-                continue
             model, numbers, sensors = problem.model_of(r, solution.theta)
-            hit = missed(run, model, numbers, x[r])
-            if hit is None:
-                continue
-            known = [kinks.Hit(t, s.spot) for t, s in zip(x[r].parts[IMPACTS][:, 0], run.strikes, strict=True)] if isinstance(run, Struck) else []
-            mesh = run.changed((), ()) if isinstance(run, Struck) else run
-            runs[r], x[r] = self.struck(mesh, [*known, kinks.Hit(hit.time, hit.spot)], model, numbers, sensors)
-            more = True
+            other = self._other(run, x[r], model, numbers, sensors)
+            if other is not None:
+                (runs[r], x[r]), more = other, True
         return (replace(problem, runs=tuple(runs)), x) if more else None
+
+    def _other(self, run: Run, states: States, model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States] | None:
+        """A run without what pulls, or with what the motion goes through; None where neither is."""
+        if isinstance(run, Struck):
+            pushed = pushing(run, states, model, numbers) if run.strikes else None
+            if pushed is not None:
+                return pushed
+            holds = held.released(run, states)
+            if holds is not None:
+                return landing.held_anew(run, states, holds, model, numbers)
+        hit = missed(run, model, numbers, states)
+        if hit is None:
+            return None
+        if isinstance(run, Struck):
+            gap = gaps(run.structure, model, numbers, states.q[:, run.actual])[hit.spot]
+            node = int(np.searchsorted(run.clock, hit.time))
+            longer = held.prolonged(run, gap, hit.spot, node)
+            if longer is not None:
+                return landing.held_anew(run, states, longer, model, numbers)
+        known = landing.hits_of(run) if isinstance(run, Struck) else []
+        mesh = run.changed((), ()) if isinstance(run, Struck) else run
+        return self.struck(mesh, [*known, Hit(hit.time, hit.spot)], model, numbers, sensors)
 
     def check(self, runs: Sequence[Run]) -> None:
         """A sentence for an unknown of a contact that nothing touches."""
-        touched = {name for run in runs if isinstance(run, Struck) for name in run.owners}
+        touched = {name for run in runs if isinstance(run, Struck) for name in (*run.owners, *run.lasting_on)}
         for name, owner in self.asked:
             if owner not in touched:
                 raise CalibodyError(
@@ -169,6 +187,10 @@ def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, pr
     return f'{soft} has law = "{POISSON}", which fits do not know' if soft else ""
 
 
+def _is_compliant(model: Model, place: paths.Place) -> bool:
+    return place.kind == "contact" and model.tables["contact"][place.name].compliant
+
+
 def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
     """Contacts and limits whose place depends on unknowns."""
     out, shapes = set(), {p.name for p in places if p.kind in ("geometry", "site")}
@@ -176,7 +198,7 @@ def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
     for p in places:
         if p.kind in ("contact", "limit") and p.field in ("position", "radius"):
             out.add(f"{p.kind}.{p.name}")
-    for c in model.contacts:
+    for c in (c for c in model.contacts if not c.compliant):
         if ground or shapes & {c.a, c.b}:
             out.add(f"contact.{c.name}")
     return out
@@ -188,4 +210,4 @@ def refined(run: Run, old: Run) -> Run:
     if not isinstance(old, Struck):
         return run
     strikes = [replace(s, node=int(np.clip(np.floor((t - run.times[0]) / run.h), 0, run.K - 2)), changes=0) for s, t in zip(old.strikes, old.taus, strict=True)]
-    return Struck.between(run, strikes, old.taus)
+    return Struck.between(run, strikes, old.taus, [landing.finer(hold, old.clock, run.times) for hold in old.holds])
