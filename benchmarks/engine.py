@@ -82,7 +82,9 @@ def apart(factor: float) -> None:
         (status, ours, sd), (_, theirs, _) = results
         distance = {k: abs(ours[k] - theirs[k]) / (s or np.nan) for k, s in sd.items()}
         worst = max(distance, key=lambda k: distance[k])
-        print(f"{name:16} {factor:g}: {status}; optima {distance[worst]:.2g} sd apart ({worst}); {seconds[0]:.1f} s, mujoco.sysid {seconds[1]:.1f} s", flush=True)
+        print(
+            f"{name:16} {factor:g}: {status}; optima {distance[worst]:.2g} sd apart ({worst}); {seconds[0]:.1f} s, mujoco.sysid {seconds[1]:.1f} s", flush=True
+        )
 
 
 def main() -> int:
