@@ -4,14 +4,21 @@
 
 Single: a body on a hinge, let go along x; x and z of its centre at ten times in 0.5 s with 1 % noise, the start known, g unknown. Double: two such bodies with a spring from (1.5, 0, 1) to the centre of the second; rest
 length, stiffness and damping unknown, times a common factor, 1e-4 noise (with 1 % the three are not determined apart). Iterations are linearisations until the step is below 1e-3 standard deviations.
-The thesis' best and its classical method stand beside ours (x: diverged).
+The thesis' best and its classical method stand beside ours (x: diverged). Windows are one, five (as in the thesis) and as many as `windows = "auto"` makes, one every ten steps.
+
+    python benchmarks/pendulums.py --globalisation penalty natural restrictive --back-projection no yes    # all ways to choose the length of a step
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import time
+
 import numpy as np
 
 import calibody as cb
+from calibody.solve.globalisation import GLOBALISATIONS
 
 INERTIA = (2.5, 2.0, 2.0)
 H = 0.005
@@ -53,24 +60,38 @@ def iterations(model: cb.Model, run: cb.Recording, unknowns: dict[str, cb.Unknow
     return (str(max(first, 1)) if result.converged else "x"), result
 
 
-def main() -> int:
-    runs = {"single": recorded(single(), 10, 0.01, 1), "double": recorded(double(), 20, 1e-4, 2)}
+def methods(globalisation: str, back: bool) -> dict[str, object]:
+    options = {"h": H, "globalisation": globalisation, "back_projection": back}
+    shooting = {f"{windows} windows": cb.Shooting(windows=windows, **options) for windows in (1, 5, "auto")}  # pyright: ignore[reportArgumentType]
+    return {**shooting, "transcription": cb.Transcription(**options)}  # pyright: ignore[reportArgumentType]
+
+
+def cases() -> dict[str, list[tuple[cb.Model, dict[str, cb.Unknown]]]]:
     springs = {"spring.s.rest_length": 1.0, "spring.s.stiffness": 10.0, "spring.s.damping": 10.0}
-    cases = {
+    return {
         "single": [(single(g), {"world.gravity.z": cb.Unknown(g)}) for g in GUESSES],
         "double": [(double(f), {path: cb.Unknown(f * v) for path, v in springs.items()}) for f in FACTORS],
     }
-    for name, given in cases.items():
+
+
+def runs() -> dict[str, cb.Recording]:
+    return {"single": recorded(single(), 10, 0.01, 1), "double": recorded(double(), 20, 1e-4, 2)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--globalisation", nargs="+", default=["natural"], choices=GLOBALISATIONS)
+    parser.add_argument("--back-projection", nargs="+", default=["yes"], choices=["no", "yes"])
+    options = parser.parse_args()
+    for name, run in runs().items():
         print(f"{name}: the thesis' best {PRINTED[name][0]}, classical {PRINTED[name][1]}")
-        for label, method in (
-            ("one window", cb.Shooting(windows=1, h=H)),
-            ("twenty windows", cb.Shooting(windows=20, h=H)),
-            ("transcription", cb.Transcription(h=H)),
-        ):
-            found = [iterations(model, runs[name], unknowns, method) for model, unknowns in given]
-            last = found[-1][1]
-            values = ", ".join(f"{e.value:.5g} +- {e.sd:.2g}" if e.sd else f"{e.value:.5g}" for e in last.parameters.values())
-            print(f"  {label:14} {' '.join(count for count, _ in found)}     {values}", flush=True)
+        for test, back in itertools.product(options.globalisation, options.back_projection):
+            print(f" {test}, back projection: {back}")
+            for label, method in methods(test, back == "yes").items():
+                began = time.process_time()
+                found = [iterations(model, run, unknowns, method) for model, unknowns in cases()[name]]
+                values = ", ".join(f"{e.value:.5g} +- {e.sd:.2g}" if e.sd else f"{e.value:.5g}" for e in found[-1][1].parameters.values())
+                print(f"  {label:14} {' '.join(count for count, _ in found):16} {time.process_time() - began:5.1f} s of processor    {values}", flush=True)
     return 0
 
 

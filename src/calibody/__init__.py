@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
     from calibody.recording.signal import Signal as Signal
+    from calibody.recording.unknown import UnknownDrive as UnknownDrive
     from calibody.steppers.events import Event as Event
     from calibody.steppers.motion import Motion as Motion
     from calibody.steppers.rollout import simulate as simulate
@@ -106,6 +107,7 @@ _LATER = {
     "Recording": "calibody.recording.recording",
     "Observation": "calibody.recording.recording",
     "Drive": "calibody.recording.recording",
+    "UnknownDrive": "calibody.recording.unknown",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
     "anthropometry": "calibody.estimate.anthropometry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import time
 from pathlib import Path
@@ -173,12 +174,41 @@ def test_a_single_window_that_fails_says_so() -> None:
     assert many.converged and all(abs(e.value - model[name]) < 3.5 * (e.sd or 0.0) for name, e in many.parameters.items())
 
 
+@pytest.fixture(scope="module")
+def chapter() -> Any:
+    specification = importlib.util.spec_from_file_location("pendulums", Path(__file__).parents[2] / "benchmarks" / "pendulums.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+PRINTED = [
+    pytest.param(name, k, marks=pytest.mark.slow if (name, k) not in (("single", 6), ("double", 0)) else ()) for name in ("single", "double") for k in range(7)
+]
+
+
+@pytest.mark.parametrize(("name", "k"), PRINTED)
+def test_the_pendulums_of_the_thesis_need_two_linearisations_more_than_its_best_at_most(chapter: Any, name: str, k: int) -> None:
+    """Shooting with the windows that "auto" makes; transcription seven at most."""
+    model, unknowns = chapter.cases()[name][k]
+    best = int(chapter.PRINTED[name][0].split()[k])
+    run = chapter.runs()[name]
+    for method, most in ((cb.Shooting(h=chapter.H), best + 2), (cb.Transcription(h=chapter.H), 7)):
+        count, result = chapter.iterations(model, run, unknowns, method)
+        assert result.converged and int(count) <= most
+        truth = {"world.gravity.z": -9.81, "spring.s.rest_length": 1.0, "spring.s.stiffness": 10.0, "spring.s.damping": 10.0}
+        assert all(abs(e.value - truth[path]) < 3.5 * (e.sd or 0.0) for path, e in result.parameters.items())
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"stepper": "verlet"}, 'stepper = "verlet"; give "variational" or "mujoco".'),
         ({"windows": 0}, 'windows = 0; give a whole number from 1 on, or "auto".'),
         ({"gradient": "backward"}, 'gradient = "backward"; give "forward" or "adjoint".'),
+        ({"globalisation": "armijo"}, 'globalisation = "armijo"; give "penalty", "natural" or "restrictive".'),
+        ({"back_projection": 1}, "back_projection = 1; give true or false."),
         ({"h": -1.0}, "h = -1.0; give a positive number, or leave it out."),
         ({"stepper": "mujoco", "gradient": "adjoint"}, "only states are known"),
         ({"stepper": "mujoco", "friction_rate": 0.1}, "has its own friction"),
@@ -207,10 +237,12 @@ def test_in_an_experiment_file(tmp_path: Path) -> None:
     from calibody.experiment import folder as run_folder
 
     file = write(tmp_path)
-    file.write_text(re.sub(r"\[method\]\n(?:[^\[].*\n?)*", "", file.read_text()) + '\n[method]\nname = "shooting"\nwindows = 8\n')
+    file.write_text(
+        re.sub(r"\[method\]\n(?:[^\[].*\n?)*", "", file.read_text()) + '\n[method]\nname = "shooting"\nwindows = 8\nglobalisation = "restrictive"\n'
+    )
     what = experiment.load(file)
     result = cb.fit(what.model(), what.runs(), what.estimate(), method=what.method)
-    assert what.method == cb.Shooting(windows=8) and result.converged
+    assert what.method == cb.Shooting(windows=8, globalisation="restrictive") and result.converged
     saved = cb.open(run_folder.write(result, tmp_path / "fit", what, "calibody fit swing.toml", {}))
     assert saved.parameters == result.parameters
     assert all(abs(e.value - TRUTH[name]) < 3.5 * (e.sd or 0.0) for name, e in result.parameters.items())

@@ -86,8 +86,8 @@ def test_the_predicted_shift_is_what_a_refit_finds() -> None:
     after = cb.fit(pendulum(), recording, unknowns)
     assert after.parameters[suspect.path].value == pytest.approx(suspect.value, abs=0.3 * suspect.sd)
     for name, e in before.parameters.items():
-        assert e.sd is not None
-        assert (after.parameters[name].value - e.value) / e.sd == pytest.approx(suspect.shifts[name], abs=0.15)
+        assert e.sd is not None and e.missing is not None
+        assert (after.parameters[name].value - e.value) / np.sqrt(e.sd**2 - e.missing**2) == pytest.approx(suspect.shifts[name], abs=0.15)
     assert not after.lacks
 
 

@@ -77,7 +77,7 @@ def test_a_fit_that_lacks_something_exits_with_1(run: Command, tmp_path: Path) -
     text = EXPERIMENT.replace('[[estimate]]\nparameter = "joint.hinge.damping"\nlower = 0.0\nupper = 1.0\n', "").replace("sd = 0.004", "sd = 0.1")
     code, out, err = run("fit", write(tmp_path, text))
     assert code == 1 and "status: converged" in out
-    assert "error: Not calibrated yet: something is missing that moves estimates by more than their error bars." in err
+    assert "error: Not calibrated yet: something is missing that moves estimates by more than they scatter." in err
 
 
 def test_validation_is_asked_for_or_not(run: Command, tmp_path: Path) -> None:

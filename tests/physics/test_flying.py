@@ -36,7 +36,13 @@ def flyer_of(model: cb.Model) -> Flyer | None:
 
 CUBE = cube_model().replace({"body.cube.inertia.xx": 7e-4})
 TOSSES = {
-    "square": (square_model(), {"joint.x.position": 0.1, "joint.z.position": 1.6, "joint.turn.angle": 0.7}, {"joint.x.rate": 1.0, "joint.z.rate": 0.5, "joint.turn.rate": 2.0}, 1.2, 250),
+    "square": (
+        square_model(),
+        {"joint.x.position": 0.1, "joint.z.position": 1.6, "joint.turn.angle": 0.7},
+        {"joint.x.rate": 1.0, "joint.z.rate": 0.5, "joint.turn.rate": 2.0},
+        1.2,
+        250,
+    ),
     "cube": (CUBE, {"joint.free.position": (0, 0, 0.16)}, {"joint.free.rate": (0.5, 0.3, -0.5, 5, 3, -6)}, 0.215, 148),
 }
 

@@ -41,7 +41,7 @@ def fit(
 
     \b
     Exit code 0 where the verdict is green or amber, 1 where it is red: the fit did not converge, the model does not describe
-    the data, or something is missing that moves estimates by more than their error bars.
+    the data, or something is missing that moves estimates by more than they scatter.
 
     \b
     Example:

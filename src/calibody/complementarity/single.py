@@ -30,7 +30,9 @@ def alone(A: np.ndarray, r: np.ndarray, mu: np.ndarray) -> np.ndarray:
 
 def _slipping(A: np.ndarray, r: np.ndarray, mu: np.ndarray, stick: np.ndarray) -> np.ndarray:
     free = np.arctan2(r[:, 2], r[:, 1])
-    angles = free[:, None] + 2.0 * np.pi * (np.arange(GRID + 1) / GRID - 0.5 - 1.0 / (3.0 * GRID))  # no angle of the grid is that of the free slip or against it
+    angles = free[:, None] + 2.0 * np.pi * (
+        np.arange(GRID + 1) / GRID - 0.5 - 1.0 / (3.0 * GRID)
+    )  # no angle of the grid is that of the free slip or against it
     f, along, _ = _at(A, r, mu, angles)
     changed = (f[:, :-1] * f[:, 1:] <= 0.0) & (along[:, :-1] + along[:, 1:] > 0.0)
     middle = 0.5 * (angles[:, :-1] + angles[:, 1:])

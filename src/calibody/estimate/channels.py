@@ -21,7 +21,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate.flights import Struck
 from calibody.estimate.happened import log_of
 from calibody.estimate.identifiability import HIDDEN
-from calibody.estimate.layout import MULTIPLIERS, NODES, States, drive_block
+from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
 from calibody.estimate.run import Run
 from calibody.mechanics import assembly
 from calibody.mechanics.kinematics import difference, retract
@@ -64,6 +64,10 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         R = assembly.relative_rotation(plan_of(s), numbers, frames, k)
         turned = [np.array(al.matrix_log(al.matmul(al.transpose(_at(R, i)), _at(R, i + 1)))) for i in (0, 1)]
         joint_rate[dof : dof + 3] = (1.5 * turned[0] - 0.5 * turned[1]) / run.h
+    unknown = np.zeros((0, 0))
+    if run.driving:
+        unknown = run.pushed(states, run.driving)
+        unknown[:, [0, -1]] = unknown[:, [1, -2]]  # at the ends that of the node beside
     return Motion(
         model=model,
         structure=s,
@@ -82,6 +86,7 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         notes=model.notes,
         start=float(run.times[0]),
         given=run.given,
+        unknown=unknown,
     )
 
 
@@ -168,7 +173,15 @@ def _local(run: Run, nodes: np.ndarray) -> list[np.ndarray]:
     fixed = np.stack([*around, *(run.layout.member(MULTIPLIERS, c)[nodes - 1] for c in range(run.kept))], axis=1)
     places = [run.layout.place[drive_block(d.channel)].start for d in run.uncertain]
     samples = [[first + np.flatnonzero(_two_means(run, d, k).any(axis=0)) for first, d in zip(places, run.uncertain, strict=True)] for k in nodes]
-    return [np.concatenate([own, *driven]) for own, driven in zip(fixed, samples, strict=True)]
+    draws = [_draws(run, int(k)) for k in nodes]
+    pushing = [run.layout.member(PROCESS, i) for i in range(len(run.disturbed))] if run.driving else []
+    return [np.concatenate([own, *driven, *(one[drawn] for one in pushing)]) for own, driven, (drawn, _) in zip(fixed, samples, draws, strict=True)]
+
+
+def _draws(run: Run, node: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the unmodelled forces that act one after the other make that of an inner node, and their parts in it."""
+    row = run.lasting[node - 1]
+    return row.indices, row.data
 
 
 def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarray]:
@@ -177,6 +190,7 @@ def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarra
     columns += [windows.by_multiplier(int(c)) for c in np.flatnonzero(run.active)]
     fixed = np.stack(columns, axis=2)
     forces = [[windows.by_drive(*run.driven(windows.motion.model, d)[:2], side) for side in (0, 1)] for d in run.uncertain]
+    pushed = _by_unknown_drives(run, windows)
     out = []
     for k, node in enumerate(nodes):
         parts = [fixed[:, k]]
@@ -184,8 +198,17 @@ def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarra
             means = _two_means(run, d, int(node))
             both = np.stack([side[:, k] for side in sides], axis=1) @ means
             parts.append(both[:, means.any(axis=0)])
+        if run.driving:
+            parts += [by[:, k, None] * _draws(run, int(node))[1] for by in pushed]
         out.append(np.concatenate(parts, axis=1))
     return out
+
+
+def _by_unknown_drives(run: Run, windows: _Windows) -> list[np.ndarray]:
+    """Of every unmodelled force (channels, instants): the gradient by its noise, through the unknown drives that it is a part of."""
+    by = {k: windows.by_unknown(run.disturbed[k][1]) for k in run.driving}
+    shares = run.mixing * run.process_sd()
+    return [sum(shares[k, j] * gradient for k, gradient in by.items()) for j in range(len(run.disturbed) if by else 0)]  # type: ignore[misc]
 
 
 def _two_means(run: Run, drive: Drive, node: int) -> np.ndarray:
@@ -223,6 +246,7 @@ class _Windows:
             applied=whole.applied[:, between],
             turns=None if whole.turns is None else whole.turns[:, every],
             given=whole.given[:, every],
+            unknown=whole.unknown[:, every] if len(whole.unknown) else whole.unknown,
         )
 
     def values(self, moved: Motion) -> np.ndarray:
@@ -244,6 +268,14 @@ class _Windows:
         d = np.zeros_like(signals)
         d[row, side::WINDOW] = size
         ends = [self.values(replace(self.motion, **{target: signals + sign * d})) for sign in (1.0, -1.0)]
+        return (ends[0] - ends[1]) / (2.0 * size)
+
+    def by_unknown(self, dof: int) -> np.ndarray:
+        """Derivative by the unknown drive of one velocity of the tree at the middle nodes."""
+        size = STEP * max(1.0, float(np.abs(self.motion.unknown).max(initial=0.0)))
+        d = np.zeros_like(self.motion.unknown)
+        d[dof, 1::WINDOW] = size
+        ends = [self.values(replace(self.motion, unknown=self.motion.unknown + sign * d)) for sign in (1.0, -1.0)]
         return (ends[0] - ends[1]) / (2.0 * size)
 
     def by_multiplier(self, row: int) -> np.ndarray:

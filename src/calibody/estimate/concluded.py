@@ -17,6 +17,7 @@ from calibody.estimate.identifiability import Determined
 from calibody.estimate.level import MOVES, Level, discretisation, second_order, settled
 from calibody.estimate.limits import limits
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.misled import misled, sentences as misled_sentences
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of
@@ -47,12 +48,16 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     comparison = _beside(worker, levels[-1], found)
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
+    lacks, moved = suspects(tests) if tests is not None else ((), np.zeros((0, len(solution.theta))))
+    bounded = limits(problem, solution.x, solution.theta, found) if solution.converged else None
+    found = misled(found, problem.entries, solution.theta, moved)
     worker.notes += [
         *stated(worker, levels[-1]),
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
         *sentences(rests),
+        *misled_sentences(found),
         *(_too_coarse(levels[-1], error) if halved and error is not None else ()),
     ]
     return outcome(
@@ -72,9 +77,9 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
         force_tests={} if levels[-1].bars is None else levels[-1].bars.slow,
         without_forces=comparison,
         again=again,
-        lacks=() if tests is None else suspects(tests),
+        lacks=lacks,
         rests_on=rests,
-        limits=limits(problem, solution.x, solution.theta, found) if solution.converged else None,
+        limits=bounded,
         hypers=worker.hypers,
     )
 

@@ -121,8 +121,8 @@ def _fit(
     if not np.isfinite(problem.values(x, theta)[0]).all():
         solution = Solution(x, theta, NO_START, 0.0, [], None)
     else:
-        problem, solution = _solved(problem, x, theta, note)
-        problem, solution = _with_noise(problem, solution, note)
+        problem, solution = _solved(problem, x, theta, asked, note)
+        problem, solution = _with_noise(problem, solution, asked, note)
         if not solution.converged and asked.windows == 1:
             solution.status += ALONE
     found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
@@ -147,13 +147,13 @@ def _fit(
     )
 
 
-def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, note: Report) -> tuple[EngineProblem, Solution]:
+def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:
     """With fine differences, and where these do not converge with wide ones from where they ended."""
     solution = None
     for wide in WIDE:
         problem = replace(problem, wide=wide)
         start = (x, theta) if solution is None else (solution.x, solution.theta)
-        fine = Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY)
+        fine = Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps)
         solution = minimise(problem, *start, fine if wide == 1.0 else replace(fine, close=ROUGH), note)
         if solution.converged:
             break
@@ -175,7 +175,7 @@ def _again(problem: EngineProblem, asked: Shooting, recording: Recording, unknow
     return _fit(replace(problem, runs=(run,), entries=tuple(unknowns)), [recording], theta, given, asked, None, time.perf_counter())
 
 
-def _with_noise(problem: EngineProblem, solution: Solution, note: Report) -> tuple[EngineProblem, Solution]:
+def _with_noise(problem: EngineProblem, solution: Solution, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:
     """Where the noise of channels was not stated, that in turns with the parameters: the root mean square of what is left, in all runs together."""
     missing = {c for run in problem.runs for c in run.noise.missing}
     for _ in range(ROUNDS if missing else 0):
@@ -189,7 +189,7 @@ def _with_noise(problem: EngineProblem, solution: Solution, note: Report) -> tup
             break
         runs = [replace(run, noise=replace(run.noise, measured={**run.noise.measured, **{c: sizes[c] for c in run.noise.missing}})) for run in problem.runs]
         problem = replace(problem, runs=tuple(runs))
-        solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY), note)
+        solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps), note)
     return problem, solution
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from calibody.errors import CalibodyError, either, shown
+from calibody.solve.globalisation import GLOBALISATIONS
 
 if TYPE_CHECKING:
     from calibody.estimate.identifiability import Identifiability
@@ -75,3 +76,9 @@ def refuse_unless(fits: object, option: str, value: object, expected: str) -> No
 
 def refuse_unless_one_of(choices: Sequence[str], option: str, value: object) -> None:
     refuse_unless(isinstance(value, str) and value in choices, option, value, either(choices))
+
+
+def refuse_globalisation(globalisation: object, back_projection: object) -> None:
+    """The options of estimators that solve by Gauss-Newton (`solve/natural.py`)."""
+    refuse_unless_one_of(GLOBALISATIONS, "globalisation", globalisation)
+    refuse_unless(isinstance(back_projection, bool), "back_projection", back_projection, "true or false")

@@ -74,7 +74,7 @@ def _confirmed(trial: Result, suspect: Suspect) -> bool:
         return False
     at = [list(trial.parameters).index(path) for path in held]
     away = np.array([trial.parameters[path].value - value for path, value in held.items()])
-    chi2 = float(away @ np.linalg.solve(trial.covariance[np.ix_(at, at)], away))
+    chi2 = float(away @ np.linalg.solve(trial.uncertainty.scatter[np.ix_(at, at)], away))
     return exceeded(len(away), chi2) <= exceeded(1, CONFIRMED**2)
 
 

@@ -51,6 +51,7 @@ def fit(
     recordings = recordings_of(runs)
     chosen = estimator(default_method(r.poses for r in recordings) if method is None else method, options)
     refuse_poses(chosen, recordings)
+    refuse_unknown_drives(chosen, recordings)
     with _while(report):
         if checkpoint is not None and isinstance(chosen, Transcription):  # others solve one mesh: nothing is solved before all is
             result = chosen.estimate(model, recordings, estimate, report=report, start=start, checkpoint=checkpoint)
@@ -91,6 +92,13 @@ def refuse_poses(method: AbstractEstimator, recordings: Sequence[Recording]) -> 
         what = f'method = "{method.name}" needs a motion' if moving is None else f'and the recording "{moving}" a motion'
         remedy = 'leave the method out, or ask for "poses"' if moving is None else "fit the poses first, and hold what they determine in a fit of the motion"
         raise CalibodyError(f'The recording "{still}" has poses at rest, {what}; {remedy}.')
+
+
+def refuse_unknown_drives(method: AbstractEstimator, recordings: Sequence[Recording]) -> None:
+    """A sentence for unknown drives where they cannot be found."""
+    asked = next((u.channel for r in recordings for u in r.unknown), None)
+    if asked is not None and not isinstance(method, Transcription):
+        raise CalibodyError(f'The drive "{asked}" is unknown, which method = "{method.name}" cannot find; use method = "transcription".')
 
 
 def estimator(method: str | AbstractEstimator, options: Mapping[str, Any]) -> AbstractEstimator:

@@ -21,6 +21,7 @@ from calibody.estimate.reported import initial_theta
 from calibody.estimate.run import driven_by
 from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.uncertainty import in_numbers
+from calibody.estimate.unknown_drives import with_unknown_drives
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.structure import Structure
@@ -74,6 +75,7 @@ def foresee(
     """Which unknowns and combinations the data will determine."""
     unknowns = entries(model, estimate, [r.name for r in runs])
     structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(runs))
+    process_noise = with_unknown_drives(model, runs, process_noise)
     touching = Touching.of(structure, runs, unknowns, contacts, process_noise, False)
     refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     period = min(r.period for r in runs)

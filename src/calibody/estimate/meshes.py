@@ -34,6 +34,7 @@ from calibody.mechanics.structure import Structure
 from calibody.model.elements import HINGE, SLIDE
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.solve.globalisation import Globalisation
 
 SOON = 25
 """Most steps on the coarsest mesh of an attempt without unmodelled forces."""
@@ -74,17 +75,21 @@ class Meshes:
         """The solution of an earlier attempt without unmodelled forces."""
         self.checkpoint: Checkpoint | None = None
         self.stage = ""
+        self.driven: frozenset[str] = frozenset()
+        """Joints whose drive is unknown: forces that are an answer."""
         self.touching = Touching()
         """Contacts and limits that act."""
         self.proposed: dict[int, Proposed] = {}
         """Of runs whose impacts were searched by simulation, what was found."""
+        self.globalisation = Globalisation()
+        """How long steps are."""
 
     def calm(self) -> Meshes:
         """An attempt as if the model were exact."""
         noises = [n.calm() for n in self.noises]
         calm = Meshes(self.structure, self.recordings, self.unknowns, noises, self.given, (), self.robust, self.report, patient=False, coarsest=self.coarsest)
         calm.notes, calm.without = list(self.notes), self.noises[0].disturbed
-        calm.checkpoint, calm.stage, calm.touching = self.checkpoint, f"{self.stage} without forces", self.touching
+        calm.checkpoint, calm.stage, calm.touching, calm.globalisation = self.checkpoint, f"{self.stage} without forces", self.touching, self.globalisation
         return calm
 
     def pushed(self, levels: Sequence[Level]) -> bool:
@@ -139,7 +144,7 @@ class Meshes:
         rates = rms_rates(problem, x, theta)
         self.coarsest = max(h, self.coarsest)
         problem, theta = unknown_widths(problem, self.unknowns, FRICTION_STAGES[1] * rates, FRICTION_STAGES[-1] * h / self.coarsest * rates, theta)
-        if any(len(run.disturbed) for run in problem.runs) and bool(np.any(problem.lower < problem.upper)):
+        if any(len(run.disturbed) for run in problem.runs) and (self.remembering or bool(np.any(problem.lower < problem.upper))):
             return self._likely(problem.smoothed(FRICTION_STAGES[-1] * rates if coarse is None else self._kept(coarse)), x, theta, coarse)
         rough = bool(self.hypers) or self.robust
         first = turning(problem, x, theta)
@@ -151,7 +156,7 @@ class Meshes:
             )
             problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
-            problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: minimise(p, s.x, s.theta, Settings(tolerance=0.01), self._note))
+            problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: self._tried(p, s.x, s.theta, Settings(tolerance=0.01)))
         if self.hypers:
             problem, solution = self._turns(problem, solution)
         elif rough:
@@ -175,7 +180,7 @@ class Meshes:
     def _tried(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
         """Gauss-Newton; impacts that no equations can have are a fit that did not converge, not a failure."""
         try:
-            return minimise(problem, x, theta, settings, self._note)
+            return minimise(problem, x, theta, replace(settings, globalisation=self.globalisation), self._note)
         except NumericalError:
             if not problem.struck:
                 raise

@@ -73,17 +73,18 @@ def known(noise: Noise) -> Forces:
     return Forces(noise.density, noise.slow, noise.memory, coupled=noise.coupled)
 
 
-def noises(recordings: Sequence[Recording], forces: Forces) -> tuple[list[Noise], bool, list[Hyper]]:
+def noises(recordings: Sequence[Recording], forces: Forces, believed: bool = False) -> tuple[list[Noise], bool, list[Hyper]]:
     """One `Noise` per run (the process noise shared), whether all channels' noise was given, and what is found by maximum likelihood.
 
     That is the channels' noise that was not given and the size of unmodelled forces; with those the noise of all other channels too, the stated sd
-    being the least it can be: one that is too small (the rounding of an encoder for all its errors) would turn measurement errors into forces, and those decide the inertias.
+    being the least it can be: one that is too small (the rounding of an encoder for all its errors) would turn measurement errors into forces, and those decide the inertias. Where the
+    forces are unknown drives only, the stated sd are `believed`: they say how much of the scatter is a moment.
     """
     found, missing, stated = [], [], set()
     for r in recordings:
         sds = {o.channel: found_sd(o, not r.poses) if (sd := o.noise[0]) is None else sd for o in r.observations}
         sds |= {observe.INITIAL + channel: known.sd for channel, known in r.initial.items() if known.sd is not None}
-        sought = frozenset(o.channel for o in r.observations if forces.sized or o.sd is None)
+        sought = frozenset(o.channel for o in r.observations if (forces.sized and not believed) or o.sd is None)
         found.append(Noise(sds, sought, forces.density, forces.slow, forces.memory, forces.coupled))
         missing += [c for c in sds if c in found[-1].missing and c not in missing]
         stated |= {o.channel for o in r.observations if o.sd is not None}

@@ -62,13 +62,25 @@ def outcome(
     found = found if solution.converged else found.without_bars
     unknowns = problem.entries
     initial = values_of(unknowns, initial_theta(unknowns))
-    parameters = {}
+    parameters, missing = {}, np.zeros(len(found.sd)) if found.missing is None else np.sqrt(np.diag(found.missing))
     for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
         resolved = bool(found.analysis.resolved[k])
         sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and solution.converged else (None, None)
         bound = bool(found.at_bound[k])
         off = float(error[k]) if error is not None and solution.converged else None
-        parameters[e.name] = Estimate(float(x), *sds, e.unit, float(initial[k]), e.lower, e.upper, bound, resolved, off, _finite(limits, k))
+        parameters[e.name] = Estimate(
+            float(x),
+            *sds,
+            e.unit,
+            float(initial[k]),
+            e.lower,
+            e.upper,
+            bound,
+            resolved,
+            off,
+            _finite(limits, k),
+            float(missing[k]) if sds[0] is not None else None,
+        )
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     channels = tuple(_channels(problem, solution, found, recordings))
     shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]

@@ -114,6 +114,8 @@ def beginning(recording: Recording) -> float:
 
 def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:
     """The first `window` seconds give the start (by default a tenth of the recording), the rest is simulated without looking at the data."""
+    if recording.unknown:
+        raise CalibodyError(f'The drive "{recording.unknown[0].channel}" is unknown, so nothing says how the motion goes on; a prediction needs all drives.')
     span = beginning(recording) if window is None else float(window)
     if not 3 * recording.period < span <= recording.duration * (1 + 1e-9):
         raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")

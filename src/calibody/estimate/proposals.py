@@ -26,7 +26,6 @@ from calibody.estimate.unknowns import Entry
 from calibody.estimate.untouched import UNLIKELY
 from calibody.estimate.watched import Start, Watched, coordinates
 from calibody.mechanics.structure import Numbers
-from calibody.model import Model
 from calibody.steppers.flying import Bodies, Flyer, Log, Swarm, stepped
 
 PARTICLES = 300
@@ -53,6 +52,8 @@ SURE = 2.0
 """Sampling periods before the first contact at which the first flight ends."""
 SEED = 1
 """Of the particles of the first run: a fit is the same every time."""
+FLIGHTS = 8
+"""Times that the first flight is fitted, each to where the last says that it ends."""
 SPREAD, FEW = 40, 0.1
 """Flights that the data of the first allow, which are drawn to see when it ends, and the share of them that may touch before."""
 TEMPERS = ((1.0, 1), (3.0, 2), (10.0, 2), (1.0, 3))
@@ -121,17 +122,15 @@ class Search:
         """Its state at its last sample, the information (2 freedom, 2 freedom) that its data have of it, and which sample that is."""
         n, last = len(self.watched.times), 8
         here = self.theta[self.columns[self.free]][:, None]
-        for _ in range(8):
-            if last >= n:
-                return None
-            start, information = self._fitted(last, here)
-            until = self._first_contact(start, here, last)
-            new = max(6, until)
-            if new >= n - 1:  # as far as is known, nothing is ever touched
-                new = n - 1
+        if last >= n:
+            return None
+        start, information = self._fitted(last, here)
+        for _ in range(FLIGHTS):
+            new = min(max(6, self._first_contact(start, here, last)), n - 1)  # as far as is known
             if new == last:
                 break
-            last = min(new, 2 * last + 1, n - 1)
+            last = min(new, 2 * last + 1)
+            start, information = self._fitted(last, here)
         if last >= n - 1:
             return None
         spread = _root(np.linalg.pinv(information, rcond=1e-14, hermitian=True)) @ self.random.standard_normal((2 * self.flyer.freedom, SPREAD))
@@ -243,12 +242,12 @@ class Search:
 
     def _tried(self, start: Start, information: np.ndarray, first: int, temper: float, particles: int) -> list[Proposal]:
         """The cross-entropy method."""
-        width, n = 2 * self.flyer.freedom, len(self.watched.times)
+        n = len(self.watched.times)
         covariance = np.linalg.pinv(information, rcond=1e-14, hermitian=True)
         spread = np.concatenate([1.5 * temper * np.sqrt(np.maximum(np.diag(covariance), 0.0)), self._spread()])
         Z = self._drawn(covariance * temper**2, FIRST * particles)
         for stage in range(STAGES):
-            end = int(round(first + 1 + (n - first - 1) * (stage + 1) / STAGES))
+            end = round(first + 1 + (n - first - 1) * (stage + 1) / STAGES)
             for _ in range(INNER):
                 score, _ = self.scored(start, information, first, end, self.values(Z), temper)
                 Z = self._again(Z, score, spread, particles)
@@ -297,7 +296,9 @@ class Search:
                 seen.add((spots, slips))
                 theta = self.theta[self.columns].copy()
                 theta[self.free] = values[width:, p]
-                yield Proposal(tuple(Hit(float(t), s) for t, s in zip(log.times[:count, p], spots, strict=True)), slips, theta, float(score[p]), start, Z[:width, p], at)
+                yield Proposal(
+                    tuple(Hit(float(t), s) for t, s in zip(log.times[:count, p], spots, strict=True)), slips, theta, float(score[p]), start, Z[:width, p], at
+                )
 
     # -- a motion to begin a fit with ----------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
 from calibody.estimate.run import driven_by
 from calibody.estimate.touching import LAW, Touching
+from calibody.estimate.unknown_drives import unknown_joints, with_unknown_drives
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.structure import Structure
@@ -30,6 +31,7 @@ from calibody.model import Model
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration
+from calibody.solve.globalisation import Globalisation
 
 Solver = TypeVar("Solver", bound=Meshes)
 
@@ -48,13 +50,15 @@ def transcribe(
     checkpoint: Checkpoint | None = None,
     stage: str = "",
     contacts: str = LAW,
+    globalisation: Globalisation | None = None,
 ) -> Result:
     """The recipe; arguments as in `fit`. What `checkpoint` keeps is called by `stage`."""
     began = time.perf_counter()
     worker, base = prepared(model, recordings, estimate, process_noise, coordinates, h, robust, report, contacts)
     worker.checkpoint, worker.stage = checkpoint, f"{stage}whole"
+    worker.globalisation = globalisation or worker.globalisation
     theta = theta_of(worker.unknowns, start or {})
-    if worker.given and any(hyper.process for hyper in worker.hypers):
+    if worker.given and any(hyper.process for hyper in worker.hypers) and not worker.driven:
         calm = worker.calm()
         levels = calm.levels(base, theta, h is None)
         if not calm.pushed(levels):
@@ -64,7 +68,7 @@ def transcribe(
     levels = worker.levels(base, theta, h is None)
     if not levels[-1].solution.converged and worker.widths() and levels[-1].likely is None:
         widths: dict[str, Unknown | float | None] = dict.fromkeys(worker.widths())
-        options = process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts
+        options = process_noise, coordinates, h, robust, report, start, checkpoint, f"{stage}soft ", contacts, globalisation
         softer = transcribe(model, recordings, {**estimate, **widths}, *options)
         if softer.converged:
             return replace(softer, notes=(*softer.notes, _softened(list(widths))))
@@ -90,6 +94,7 @@ def prepared(
     recordings = [r for r, _ in cleaned]
     unknowns = entries(model, estimate, [r.name for r in recordings])
     structure = Structure.build(model, coordinates, model_paths(unknowns), driven_by(recordings))
+    process_noise = with_unknown_drives(model, recordings, process_noise)
     touching = Touching.of(structure, recordings, unknowns, contacts, process_noise, robust)
     refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
     for recording in recordings:
@@ -98,10 +103,12 @@ def prepared(
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')
     period = min(r.period for r in recordings)
     forces = noise.process_noise(model, process_noise, period)
-    found_noise, given, hypers = noise.noises(recordings, forces)
+    found_noise, given, hypers = noise.noises(
+        recordings, forces, believed=bool(sought := unknown_joints(model, recordings)) and set(forces.sized) <= set(sought)
+    )
     base = first_step(recordings, found_noise)
     worker = kind(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
-    worker.touching = touching
+    worker.touching, worker.driven = touching, frozenset(sought)
     worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
     return worker, base if h is None else h
 

@@ -65,7 +65,7 @@ class Estimate:
     value: float
     sd: float | None
     sd_naive: float | None
-    """If the residuals were white and all runs agreed."""
+    """If the residuals were white, all runs agreed and nothing were missing."""
     unit: str
     initial: float
     lower: float
@@ -75,6 +75,8 @@ class Estimate:
     discretisation_error: float | None
     limit: float | None = None
     """Of one that sits at a bound: with 95 % confidence it lies between the bound and this."""
+    missing: float | None = 0.0
+    """How far what is named as missing (`Result.lacks`) would move it, which is in `sd` (`estimate/misled.py`); None where that is."""
 
     @property
     def bounded(self) -> str:
@@ -299,7 +301,7 @@ class Suspect:
         if self.sd is None:
             return f"{self.words} (chi2 {self.chi2:.0f})."
         name, shift = self.largest_shift
-        moves = f"; with it {name} would move by {abs(shift):.2g} of its standard deviations" if abs(shift) >= 0.1 else "; it would move no estimate"
+        moves = f"; with it {name} would move by {abs(shift):.2g} times its scatter" if abs(shift) >= 0.1 else "; it would move no estimate"
         if self.explained > MOSTLY:
             moves += f", and perhaps further: {100.0 * self.explained:.0f} % of the unmodelled force of a joint (of its squares) would go with it"
         others = f" (these data cannot tell it from {' and '.join(self.alike[:3])})" if self.alike else ""

@@ -50,6 +50,7 @@ from calibody.estimate.layout import (
     term,
 )
 from calibody.estimate.observe import Data
+from calibody.estimate.unknown_drives import unknown_joints
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.plan import plan_of
@@ -450,10 +451,7 @@ class Run(Nodes):
     def point(self, model: Model, numbers: Numbers, motion: States) -> Point:
         control, applied = self.drives(model, motion)
         turns = None if self.structure.coordinates == "tree" else assembly.turns_along(self.structure, numbers, motion.q)
-        unmodelled = None
-        if self.disturbed:
-            unmodelled = np.zeros((self.structure.tree_nv, self.K))
-            np.add.at(unmodelled[:, 1:-1], [dof for _, dof in self.disturbed], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T)
+        unmodelled = self.pushed(motion, range(len(self.disturbed))) if self.disturbed else None
         return Point(
             motion.q,
             motion.multipliers,
@@ -467,6 +465,18 @@ class Run(Nodes):
             self.smooth,
             self.given if len(self.given) else None,
         )
+
+    def pushed(self, motion: States, which: Sequence[int]) -> np.ndarray:
+        """(velocities of the tree, K): some of the unmodelled forces at the inner nodes."""
+        out = np.zeros((self.structure.tree_nv, self.K))
+        np.add.at(out[:, 1:-1], [self.disturbed[k][1] for k in which], (self.lasting @ self.unmodelled(motion.parts[PROCESS])).T[list(which)])
+        return out
+
+    @cached_property
+    def driving(self) -> list[int]:
+        """The unmodelled forces that are unknown drives."""
+        sought = unknown_joints(self.structure.model, [self.recording])
+        return [k for k, (joint, _) in enumerate(self.disturbed) if joint in sought]
 
     def _viscous_below(self) -> np.ndarray | None:
         if self.deltas is None:

@@ -131,7 +131,9 @@ def _best(
             continue
         try:
             with np.errstate(all="ignore"):
-                found = solve(replace(single, runs=(candidate,)), [start], begin, Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST))
+                found = solve(
+                    replace(single, runs=(candidate,)), [start], begin, Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST)
+                )
         except (CalibodyError, NumericalError, np.linalg.LinAlgError, FloatingPointError):
             continue
         if found.converged and not any(_same(found.problem.runs[0], other.problem.runs[0]) for other in tried):
@@ -163,7 +165,9 @@ def _proposed(touching: Touching, problem: Problem, r: int, begin: np.ndarray, f
         yield candidate, start, proposal.theta
 
 
-def _varied_runs(touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray) -> Iterator[tuple[Run, States, np.ndarray]]:
+def _varied_runs(
+    touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray
+) -> Iterator[tuple[Run, States, np.ndarray]]:
     """Runs with a sequence that is a little different, and their first motions."""
     run, columns = problem.runs[r], problem.columns[r]
     model, numbers, sensors = problem.model_of(r, theta)

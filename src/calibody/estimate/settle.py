@@ -165,8 +165,8 @@ def _joined(run: Struck, states: States, flights: range) -> tuple[np.ndarray, np
         f = flights[0]
         at = slice(int(run.offsets[f]), int(run.offsets[f + 1]))
         return states.q[:, at], run.times[at]
-    first, last = run.spans[flights[0], 0], run.spans[flights[-1], 1]
-    k = np.arange(first, last + 1)
+    ends = run.spans[flights[0], 0], run.spans[flights[-1], 1]  # the other way round where impacts have changed places
+    k = np.arange(min(ends), max(ends) + 1)
     flight = np.clip(run.flight_of(run.mesh.times[k]), flights[0], flights[-1])
     at = run.offsets[flight] + np.clip(k, *run.spans[flight].T) - run.spans[flight, 0]
     return states.q[:, at], run.mesh.times[k]

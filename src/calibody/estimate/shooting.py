@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
+from calibody.estimate.estimator import AbstractEstimator, refuse_globalisation, refuse_unless, refuse_unless_one_of
 from calibody.estimate.transcription import COORDINATES
 from calibody.recording.recording import is_finite
+from calibody.solve.globalisation import Globalisation
 
 if TYPE_CHECKING:
     from calibody.estimate.estimator import Report, Unknowns
@@ -44,7 +45,14 @@ class Shooting(AbstractEstimator):
     friction_rate: float | None = None
     """Of "variational": the rate [rad/s, m/s] below which dry friction is viscous, as of `cb.Variational`. Left out: a fiftieth of the slowest joint's rms rate, which fits converge with."""
 
+    globalisation: str = "natural"
+    """How long the steps of Gauss-Newton are: "natural" and "restrictive" judge a step by the one that would follow it, "penalty" by a merit function of data and matching rows. Change it where a fit creeps
+    or stops far from the solution."""
+    back_projection: bool = True
+    """Whether every step is bent onto the path that it follows: fewer iterations from far away, for one more simulation each."""
+
     def __post_init__(self) -> None:
+        refuse_globalisation(self.globalisation, self.back_projection)
         refuse_unless_one_of(STEPPERS, "stepper", self.stepper)
         count = isinstance(self.windows, int) and not isinstance(self.windows, bool) and self.windows >= 1
         refuse_unless(count or self.windows == AUTO, "windows", self.windows, 'a whole number from 1 on, or "auto"')
@@ -84,6 +92,10 @@ class Shooting(AbstractEstimator):
         from calibody.estimate import engine_fit
 
         return engine_fit
+
+    @property
+    def steps(self) -> Globalisation:
+        return Globalisation(self.globalisation, self.back_projection)
 
     def count(self, steps: int) -> int:
         """How many windows a recording of so many steps is cut into."""

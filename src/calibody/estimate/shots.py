@@ -53,7 +53,7 @@ def shoot(
     began = time.perf_counter()
     h = _step(recordings, asked)
     worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, contacts=NONE, kind=Shots)
-    worker.asked = asked
+    worker.asked, worker.globalisation = asked, asked.steps
     levels = worker.levels(h, theta_of(worker.unknowns, start or {}), refine=False)
     return concluded(worker, levels, time.perf_counter() - began, halved=True)
 
@@ -97,7 +97,7 @@ class Shots(Meshes):
         if self.asked.gradient == "adjoint":
             return descend(windows, first, theta, self._note)
         tolerance = 0.03 if self.hypers else TOLERANCE
-        solution = unrolled(minimise(windows, first, theta, Settings(tolerance=tolerance), self._note))
+        solution = unrolled(minimise(windows, first, theta, Settings(tolerance=tolerance, globalisation=self.globalisation), self._note))
         if not solution.converged and self.asked.windows == 1:
             solution.status += ALONE
         return solution

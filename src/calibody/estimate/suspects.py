@@ -60,8 +60,8 @@ class _Asked:
 
 
 @one_thread
-def suspects(tests: Tests) -> tuple[Suspect, ...]:
-    """Those that are significant, the strongest first.
+def suspects(tests: Tests) -> tuple[tuple[Suspect, ...], np.ndarray]:
+    """Those that are significant, the strongest first; and (numbers or groups of them, parameters) how far each would move what is solved for.
 
     Noise that is not what it was taken for comes in its place (counts) or last (a memory, which anything that is missing leaves behind: tested on what the first of the others does not explain).
     """
@@ -74,7 +74,8 @@ def suspects(tests: Tests) -> tuple[Suspect, ...]:
     strongest = max(found, key=lambda f: f.suspect.rank, default=None)
     left = tests.scores.F if strongest is None else tests.scores.left(strongest.numbers, strongest.changes)
     out = sorted([*(f.suspect for f in found), *_counters(problem)], key=lambda s: -s.rank) + list(_memory(problem, tests.scores, left, count))
-    return tuple(replace(s, alike=tuple(o.path for o in out if _alike(o, s))) for s in out)
+    named = tuple(replace(s, alike=tuple(o.path for o in out if _alike(o, s))) for s in out)
+    return named, np.array([f.moved[: tests.p] for f in found]).reshape(len(found), tests.p)
 
 
 def rests_on(tests: Tests) -> tuple[Rest, ...]:
@@ -139,6 +140,8 @@ class _Found:
     suspect: Suspect
     numbers: Sequence[int]
     changes: np.ndarray
+    moved: np.ndarray
+    """How the parameters would follow."""
 
 
 def _near(pull: Pull | None, count: int) -> bool:
@@ -155,7 +158,7 @@ def _single(a: _Asked, k: int, pull: Pull | None, known: Uncertainty, count: int
     suspect = Suspect(
         a.path, a.words, a.held, a.held + pull.change, pull.sd, a.unit, pull.chi2, pull.gain, probability, shifts, (), a.remedy, explained=pull.explained
     )
-    return _Found(suspect, [k], pull.changes)
+    return _Found(suspect, [k], pull.changes, pull.shift)
 
 
 def _best(found: Sequence[_Found]) -> list[_Found]:
@@ -179,7 +182,9 @@ def _group(asked: Sequence[_Asked], numbers: Sequence[int], pull: Pull | None, s
     paths, words = ", ".join(part.path for part in parts), f"{each[0][0].plural} together"
     shifts = _shifts(known, pull.shift)
     numbered = surest.held, surest.value, surest.sd, surest.unit
-    return _Found(Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, parts=parts, explained=pull.explained), numbers, pull.changes)
+    return _Found(
+        Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, parts=parts, explained=pull.explained), numbers, pull.changes, pull.shift
+    )
 
 
 def _kinds(asked: Sequence[_Asked]) -> list[list[int]]:

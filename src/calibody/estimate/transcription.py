@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
+from calibody.estimate.estimator import AbstractEstimator, refuse_globalisation, refuse_unless, refuse_unless_one_of
 from calibody.estimate.unmodelled import EXPECTED, ProcessNoise, for_all, refused
 from calibody.recording.recording import is_finite
+from calibody.solve.globalisation import Globalisation
 
 if TYPE_CHECKING:
     from calibody.estimate.estimator import Checkpoint, Report, Unknowns
@@ -45,7 +46,14 @@ class Transcription(AbstractEstimator):
     """What contacts and joint limits of the model do: "law" (impacts with restitution and friction, found in the data), "free" (impacts whose impulses follow no law: only
     inertia and geometry are estimated, and no law can bias them), "none" (they are left out)."""
 
+    globalisation: str = "penalty"
+    """How long the steps of Gauss-Newton are (not of the search for unmodelled forces): "penalty" (equations and data in one merit function), or "natural" and "restrictive", which judge a step by the one
+    that would follow it. Try them where a fit creeps or stops far from the solution."""
+    back_projection: bool = False
+    """Whether every step is bent onto the path that it follows: fewer iterations from far away, each a fifth dearer."""
+
     def __post_init__(self) -> None:
+        refuse_globalisation(self.globalisation, self.back_projection)
         refuse_unless_one_of(CONTACTS, "contacts", self.contacts)
         refuse_unless_one_of(COORDINATES, "coordinates", self.coordinates)
         refuse_unless(_is_process_noise(self.process_noise), "process_noise", self.process_noise, EXPECTED)
@@ -77,6 +85,7 @@ class Transcription(AbstractEstimator):
             start=start,
             checkpoint=checkpoint,
             contacts=self.contacts,
+            globalisation=Globalisation(self.globalisation, self.back_projection),
         )
 
     def foresee(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Identifiability:

@@ -63,6 +63,13 @@ class Uncertainty:
     """By which the naive covariance was multiplied."""
     step: Step | None
     """None where it is large, and in what came from another process: it is made again where it is asked for."""
+    missing: np.ndarray | None = None
+    """The part of the covariance of what is reported that stands for what the model lacks (`misled.py`)."""
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """The covariance of what is reported without that: by how much estimates would scatter from recording to recording."""
+        return self.covariance if self.missing is None else self.covariance - self.missing
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "step": None}

@@ -77,6 +77,11 @@ def validate(result: Result) -> Validation:
         raise CalibodyError(
             "A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording)."
         )
+    asked = next((u.channel for r in result.recordings for u in r.unknown), None)
+    if asked is not None:
+        raise CalibodyError(
+            f'The drive "{asked}" is unknown, so nothing says how the motion goes on where samples are left out; such a fit cannot be validated by prediction.'
+        )
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge predicts nothing that could be judged ({result.status.rstrip('.')}).")
     problem, found, failed = transcribed(result), [], {}

@@ -15,7 +15,7 @@ from calibody.estimate.run import Run
 from calibody.mechanics.kinematics import Geometry, poses, retract, twists
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import FREE, Numbers
-from calibody.steppers.flying import Bodies, Flyer, Swarm
+from calibody.steppers.flying import Bodies, Flyer, Swarm, cross, turned
 
 MOST = 200
 """Samples that are compared: of more, every second or third."""
@@ -120,7 +120,9 @@ class Watched:
         i = max(j - span, 0)
         dt = self.times[j] - self.times[i]
         turn = rotation_between(self.turned[..., j : j + 1], self.turned[..., i])[:, 0]
-        return Start(self.flyer, self.flyer.along.T @ self.along[:, j], self.turned[..., j], self.flyer.along.T @ (self.along[:, j] - self.along[:, i]) / dt, turn / dt)
+        return Start(
+            self.flyer, self.flyer.along.T @ self.along[:, j], self.turned[..., j], self.flyer.along.T @ (self.along[:, j] - self.along[:, i]) / dt, turn / dt
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +137,6 @@ class Start:
 
     def swarm(self, bodies: Bodies, z: np.ndarray) -> Swarm:
         """z (2 freedom, particles): displacements along the directions and about the axes, then those of their rates."""
-        from calibody.steppers.flying import cross, turned
-
         A, B = self.flyer.along, self.flyer.about
         parts = np.split(z, np.cumsum([len(A), len(B), len(A)]))
         R = turned(np.repeat(self.R[:, :, None], z.shape[1], axis=2), B.T @ parts[1])
@@ -147,11 +147,11 @@ class Start:
         return Swarm(o + com, R, self.v[:, None] + A.T @ parts[2] + cross(w, com), bodies.momenta(R, w))
 
     def moved(self, z: np.ndarray) -> Start:
-        from calibody.steppers.flying import turned
-
         A, B = self.flyer.along, self.flyer.about
         parts = np.split(z, np.cumsum([len(A), len(B), len(A)]))
-        return Start(self.flyer, self.o + A.T @ parts[0], turned(self.R[:, :, None], (B.T @ parts[1])[:, None])[..., 0], self.v + A.T @ parts[2], self.w + B.T @ parts[3])
+        return Start(
+            self.flyer, self.o + A.T @ parts[0], turned(self.R[:, :, None], (B.T @ parts[1])[:, None])[..., 0], self.v + A.T @ parts[2], self.w + B.T @ parts[3]
+        )
 
 
 def rotation_between(R: np.ndarray, to: np.ndarray) -> np.ndarray:

@@ -213,6 +213,7 @@ def _estimate(e: Estimate) -> dict[str, Any]:
     return {
         "value": e.value, "sd": _number(e.sd), "sd_naive": _number(e.sd_naive), "unit": e.unit, "initial": e.initial, "lower": _bound(e.lower),
         "upper": _bound(e.upper), "at_bound": e.at_bound, "discretisation_error": _number(e.discretisation_error), "resolved": e.resolved, "limit": e.limit,
+        "missing": _number(e.missing),
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from calibody.model import Body, Sensor, Site
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import check_initial, is_finite
 from calibody.recording.units import TIME_UNITS
+from calibody.recording.unknown import EVERY, UNKNOWN, UnknownDrive, is_unknown, unknown_drive
 from calibody.streams import refuse_stream
 
 LONGEST_EXPRESSION = 200
@@ -38,7 +39,8 @@ SITE_KEYS = {"name": "a word", "body": 'the name of a body, or "world"', "positi
 SENSOR_KEYS = {"name": "a word", "channel": 'a channel such as "joint.NAME.angle"', "bias": 0, "gain": 0, "delay": 0}
 PAYLOAD_KEYS = {"name": "a word", "frame": "the name of a body or a site", "mass": 0, "com": 3, "inertia": 6}
 """Keys of what is added to the model: what a text is, or how many numbers there are (0: one)."""
-RUN_KEYS = tuple(f.name for f in dataclasses.fields(RunSpec))
+RUN_KEYS = tuple(f.name for f in dataclasses.fields(RunSpec) if f.name != "unknown")
+"""What is unknown stands among the drives."""
 ESTIMATE_KEYS = ("parameter", "name", *(f.name for f in dataclasses.fields(Unknown)))
 
 Found = TypeVar("Found")
@@ -219,7 +221,7 @@ def _lines(file: _File, runs: tuple[RunSpec, ...], given: Mapping[str, Any]) -> 
             found[name] = file.line_of(name, 0, "")
     for k, run in enumerate(runs):
         found[f"run {k}"] = file.line_of("run", k, "data")
-        for channel in (*run.observe, *run.drive, *run.initial):
+        for channel in (*run.observe, *run.drive, *(u.channel for u in run.unknown), *run.initial):
             found[f"run {k} {channel}"] = file.line_of("run", k, channel)
     for k, table in enumerate(given.get("estimate", [])):
         key = "parameter" if "parameter" in table else "name"
@@ -267,7 +269,10 @@ def _several(file: _File, name: str, given: Any) -> list[_Table]:
 
 def _run(table: _Table) -> RunSpec:
     table.check_keys(RUN_KEYS)
-    observe, drive = _channels(table, "observe", ObserveSpec), _channels(table, "drive", DriveSpec)
+    unknown = _unknown_drives(table)
+    known = {c: g for c, g in given.items() if not is_unknown(g)} if isinstance(given := table.given.get("drive", {}), dict) else {}
+    observe = _channels(table, "observe", ObserveSpec)
+    drive = _channels(dataclasses.replace(table, given={**table.given, "drive": known}), "drive", DriveSpec)
     data = table.text("data", 'the path of a recording, such as "log.csv"')
     if not observe:
         table.fail("observe", 'this [[run]] observes nothing; give observe = { "joint.NAME.angle" = { column = "..." } }.')
@@ -285,7 +290,24 @@ def _run(table: _Table) -> RunSpec:
         end=table.number("end", "an instant in seconds"),
         initial=_initial(table),
         poses=_poses(table),
+        unknown=unknown,
     )
+
+
+def _unknown_drives(table: _Table) -> tuple[UnknownDrive, ...]:
+    """Those of `drive = "unknown"`, and of channels that are."""
+    given = table.given.get("drive", {})
+    if given == UNKNOWN:
+        given = {EVERY: UNKNOWN}
+    elif not isinstance(given, dict):
+        table.fail("drive", f'[[run]] has drive = {shown(given)}; give a table of channels, {{ "joint.NAME.force" = {{ column = "..." }} }}, or "{UNKNOWN}".')
+    out = []
+    for channel, one in given.items():
+        try:
+            out += [unknown_drive(channel, one)] if is_unknown(one) else []
+        except CalibodyError as error:
+            table.fail(channel, f"{error}")
+    return tuple(out)
 
 
 def _poses(table: _Table) -> bool:

@@ -281,5 +281,16 @@ class Saved:
 def _estimate(e: Mapping[str, Any]) -> Estimate:
     lower, upper = (-math.inf if e["lower"] is None else e["lower"]), (math.inf if e["upper"] is None else e["upper"])
     return Estimate(
-        e["value"], e["sd"], e["sd_naive"], e["unit"], e["initial"], lower, upper, e["at_bound"], bool(e["resolved"]), e["discretisation_error"], e["limit"]
+        e["value"],
+        e["sd"],
+        e["sd_naive"],
+        e["unit"],
+        e["initial"],
+        lower,
+        upper,
+        e["at_bound"],
+        bool(e["resolved"]),
+        e["discretisation_error"],
+        e["limit"],
+        e.get("missing", 0.0),
     )

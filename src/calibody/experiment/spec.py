@@ -27,6 +27,7 @@ from calibody.model import Model, Sensor, Site
 from calibody.recording import readers
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
+from calibody.recording.unknown import UnknownDrive
 
 
 def refuse_missing(path: Path, given: str, what: str, source: str) -> None:
@@ -63,6 +64,8 @@ class RunSpec:
     """What is known of joints at the start: a value, or one with an sd."""
     poses: bool = False
     """Whether its rows are poses at rest, without a clock."""
+    unknown: tuple[UnknownDrive, ...] = ()
+    """Drives that act and were not measured."""
 
     @property
     def files(self) -> list[str]:
@@ -100,7 +103,7 @@ class RunSpec:
             "time": None if self.poses else self.time,
             "time_unit": self.time_unit,
             "observe": placed(self.observe),
-            "drive": placed(self.drive),
+            "drive": {**placed(self.drive), **{u.channel: u for u in self.unknown}},
         }
 
 

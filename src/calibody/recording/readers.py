@@ -27,6 +27,7 @@ from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
 from calibody.recording.tables.files import joined
 from calibody.recording.units import factor, fitting, quantity
+from calibody.recording.unknown import EVERY, UNKNOWN, UnknownDrive, is_unknown, unknown_drive
 
 # The components of vector channels by their number: points and rotation vectors, quaternions, twists, poses.
 COMPONENTS = {
@@ -96,7 +97,7 @@ def read(
     path: str | Path | Mapping[str, Any] | Any,
     time: str | None = "t",
     observe: Mapping[str, Any] | None = None,
-    drive: Mapping[str, Any] | None = None,
+    drive: Mapping[str, Any] | str | None = None,
     name: str | None = None,
     start: float | None = None,
     end: float | None = None,
@@ -109,10 +110,14 @@ def read(
     `time` is the clock column, in `time_unit`; None: there is no clock, every row is a pose at rest. `observe` and `drive` map channels to columns (a name, a mapping of options, or the spec itself).
     `start` and `end` [s] cut the run; by default it goes from the first to the last observed sample. `initial` are values of joints at the start that are
     known: `{"joint.a.angle": 0.3, "joint.a.rate": {"value": 0.0, "sd": 0.01}}`, in SI units.
+
+    A force on a joint that acts and was not measured is `"joint.NAME.force": "unknown"`, or `{"unknown": True, "sd": 50.0, "correlation_time": 0.1}` with its size; `drive = "unknown"` are all joints,
+    and so is `"joint.*.force"` beside measured drives.
     """
     run = _Run(path, time, time_unit)
     observations = [o for channel, given in _entries("observe", observe) for o in run.observations(channel, spec_of(ObserveSpec, channel, given))]
-    drives = [d for channel, given in _entries("drive", drive) for d in run.drives(channel, spec_of(DriveSpec, channel, given))]
+    known, unknown = split_drives(drive)
+    drives = [d for channel, given in known for d in run.drives(channel, spec_of(DriveSpec, channel, given))]
     return Recording(
         name=name or (Path(path).stem if isinstance(path, (str, Path)) else "run"),
         observations=tuple(observations),
@@ -123,6 +128,7 @@ def read(
         sha256=run.sha256,
         initial={} if initial is None else initial,
         poses=time is None,
+        unknown=tuple(unknown),
     )
 
 
@@ -137,7 +143,7 @@ def mistakes(
     """All sentences of the channels that `read` would refuse, of which it raises only the first."""
     run = _Run(path, time, time_unit)
     attempts = [lambda c=c, g=g: run.observations(c, spec_of(ObserveSpec, c, g)) for c, g in _entries("observe", observe)]
-    attempts += [lambda c=c, g=g: run.drives(c, spec_of(DriveSpec, c, g)) for c, g in _entries("drive", drive)]
+    attempts += [lambda c=c, g=g: run.drives(c, spec_of(DriveSpec, c, g)) for c, g in _entries("drive", drive) if not is_unknown(g)]
     out = []
     for attempt in attempts:
         try:
@@ -301,6 +307,12 @@ def _entries(word: str, given: object) -> list[tuple[str, Any]]:
     if not isinstance(given, Mapping):
         raise CalibodyError(f'{word} is {type(given).__name__}; give a mapping from channels to columns, such as {{"joint.NAME.angle": "theta"}}.')
     return list(given.items())
+
+
+def split_drives(given: Any) -> tuple[list[tuple[str, Any]], list[UnknownDrive]]:
+    """Drives that come from columns, and those that are unknown."""
+    pairs = _entries("drive", {EVERY: UNKNOWN} if given == UNKNOWN else given)
+    return [(c, g) for c, g in pairs if not is_unknown(g)], [unknown_drive(c, g) for c, g in pairs if is_unknown(g)]
 
 
 def observed_paths(channel: str, columns: tuple[str, ...] | None) -> list[str]:

@@ -12,14 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
+from calibody.recording.finite import is_finite as is_finite
 from calibody.recording.signal import Signal
+from calibody.recording.unknown import UnknownDrive, check_unknown
 
 FEWEST_SAMPLES = 4
 """Finite samples a channel must have: a cubic has four coefficients, and less than that says nothing about noise."""
@@ -213,10 +215,12 @@ class Recording:
     """What is known of joints at the start: `{"joint.a.angle": 0.3}` exactly, `{"joint.a.rate": {"value": 0.0, "sd": 0.01}}` with a standard deviation."""
     poses: bool = False
     """Whether these are poses at rest, without a clock: the time of a sample is the number of its pose."""
+    unknown: tuple[UnknownDrive, ...] = ()
+    """Forces on joints that act and were not measured: they are found with the motion."""
 
     def __post_init__(self) -> None:
-        if self.poses and (self.drives or self.initial):
-            word = "drives" if self.drives else "initial values"
+        if self.poses and (self.drives or self.unknown or self.initial):
+            word = "drives" if self.drives or self.unknown else "initial values"
             raise CalibodyError(f'The recording "{self.name}" has poses at rest, and {word}; poses have neither dynamics nor a start: leave them out.')
         object.__setattr__(self, "initial", check_initial(self.initial, f'The recording "{self.name}"'))
         observations, drives = _members(self.name, self.observations, Observation), _members(self.name, self.drives, Drive)
@@ -228,6 +232,7 @@ class Recording:
             raise CalibodyError(f'The recording "{self.name}" starts at {start:g} s and ends at {end:g} s; the end must come after the start.')
         object.__setattr__(self, "observations", tuple(o.between(start, end) for o in observations))
         object.__setattr__(self, "drives", drives)
+        object.__setattr__(self, "unknown", check_unknown(self.name, self.unknown, [d.channel for d in drives]))
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "end", end)
         for drive in drives:
@@ -296,6 +301,7 @@ class Recording:
         for d in self.drives:
             noise = "" if d.sd is None else f", sd {d.sd:g}"
             lines.append(f"  driven    {d.channel}  {len(d.signal.times)} samples, hold {d.signal.hold}{noise}")
+        lines += [f"  unknown   {u.channel}  sd {u.sd}, correlation time {u.correlation_time}" for u in self.unknown]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -306,6 +312,7 @@ class Recording:
             rows.append(("observed", o.channel, str(int(o.present.sum())), rate, sd))
         for d in self.drives:
             rows.append(("driven", d.channel, str(len(d.signal.times)), "", "" if d.sd is None else f"{d.sd:.4g}"))
+        rows += [("unknown", u.channel, "", "", str(u.sd)) for u in self.unknown]
         for channel, known in self.initial.items():
             rows.append(("start", f"{channel} = {known.value:g}", "", "", "exact" if known.sd is None else f"{known.sd:.4g}"))
         title, *_ = str(self).splitlines()
@@ -320,16 +327,6 @@ def check_channel(channel: object) -> str:
     if not isinstance(channel, str) or len(channel.split(".")) < 2 or not all(channel.split(".")):
         raise CalibodyError(f'{channel!r} is not a channel; give a path such as "joint.NAME.angle" or "actuator.NAME".')
     return channel
-
-
-def is_finite(value: object) -> TypeGuard[float]:
-    """Whether a value is a number, not a bool, that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer of more than 308 digits
-        return False
 
 
 def check_sd(sd: object, what: str) -> float | None:

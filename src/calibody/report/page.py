@@ -38,6 +38,7 @@ def page(found: Saved) -> str:
         .render(
             title=(found.document["model"] or {}).get("name") or found.folder.name,
             found=found,
+            version=found.document["versions"]["calibody"],
             document=found.document,
             verdict=verdict(found),
             rows=parameters,

@@ -122,7 +122,7 @@ def verdict(found: Saved) -> Verdict:
         BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
     if any(s.moves > WRONG for s in found.lacks):
-        said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than their error bars.{_suspicion(found)}"
+        said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than they scatter.{_suspicion(found)}"
     return Verdict(worst, said[worst], items)
 
 
@@ -242,7 +242,7 @@ def _lacking(found: Saved) -> Iterator[Item]:
     if found.lacks:
         first = found.lacks[0]
         wrong = any(s.moves > WRONG for s in found.lacks)
-        said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars do not cover that. ' if wrong else ''}{first.advice}"
+        said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars allow for that, the values do not. ' if wrong else ''}{first.advice}"
         yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks[1:6]))
     white = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
     forces = dict.fromkeys([*white, *found.slow_forces])

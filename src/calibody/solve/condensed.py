@@ -638,9 +638,9 @@ def step(
     """`damping` is added to the diagonal of the information, `states` to that of the states; `scale` is the size of a change of each parameter that
     counts as one; `refined`: relative residual of the linear solutions from which they are good enough, of all of them or one for the response to each
     parameter and, last, one for the states' own step."""
-    runs = lin if isinstance(lin, Runs) else Runs(np.zeros(0), sp.csr_matrix((0, len(theta))), (lin,), (np.arange(len(theta)),), len(theta))
+    runs = runs_of(lin, len(theta))
     enough = np.broadcast_to(refined, (len(theta) + 1,))
-    held = _by_run(runs, states)
+    held = split_by_run(runs, states)
     found = spread(lambda r: eliminated(runs.parts[r], runs.columns[r], held[r], enough[np.append(runs.columns[r], -1)]), len(runs.parts))
     information = Arrow.of(len(theta), [(e.columns, e.information) for e in found], runs.loose_theta)
     gradient = runs.loose_theta.T @ runs.loose + np.broadcast_to(slope, theta.shape)
@@ -653,7 +653,12 @@ def step(
     return Step(together[: sum(sizes)], together[sum(sizes) :], d, information, gradient, at_bound, tuple(found))
 
 
-def _by_run(runs: Runs, states: np.ndarray | float) -> Sequence[np.ndarray | float]:
+def runs_of(lin: Linearisation | Chain | Runs, parameters: int) -> Runs:
+    """A single run as several."""
+    return lin if isinstance(lin, Runs) else Runs(np.zeros(0), sp.csr_matrix((0, parameters)), (lin,), (np.arange(parameters),), parameters)
+
+
+def split_by_run(runs: Runs, states: np.ndarray | float) -> Sequence[np.ndarray | float]:
     """What is given for all states, run by run."""
     if np.ndim(states) == 0 or len(runs.parts) == 1:
         return [states] * len(runs.parts)

@@ -3,7 +3,7 @@
 The merit function is `1/2 |F|^2 + slope'theta + sum mu_i |C_i|`, with mu_i kept above the multiplier of its row, so that a Gauss-Newton step is a descent direction ([bock1987]; [nocedal2006], section 18.3). When the line search has to shorten the
 step much, the parameters are damped (Levenberg-Marquardt in their declared scales) and the step is computed again. Where that does not help, or one short step follows
 another, it is the states that the data hardly determine: far away is as good as near to the linear problem, and only to that. Then the states are damped instead (`AbstractProblem.tethered`),
-until steps go through again; the last steps are always undamped.
+until steps go through again; the last steps are always undamped. Instead of the merit function natural level functions may judge a step (`natural.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from calibody.errors import CalibodyError
 from calibody.solve.arrow import Arrow
 from calibody.solve.chain import Chain
 from calibody.solve.condensed import REFINED, Linearisation, Step, step
+from calibody.solve.globalisation import PENALISED, PENALTY, Globalisation
+from calibody.solve.natural import Held, bend, search as by_level
 from calibody.solve.threads import one_thread
 
 RESPONSE = 1e-7
@@ -114,6 +116,8 @@ class Settings:
     repeats: int = 4
     """So many points in a row that it has been at before end an iteration that goes round between the sides of kinks. Before that the line search may still find a way out; where
     there is another way to go on, one is enough."""
+    globalisation: Globalisation = PENALISED
+    """How long steps are, and whether they are bent."""
 
 
 @dataclass
@@ -192,7 +196,7 @@ def minimise(
             change = float(np.sqrt(max(taken.parameters @ taken.information @ taken.parameters, 0.0)))
             trial = penalised(penalty, taken.multipliers)
             back = before is not None and _goes_back(taken, before)
-            length, new = search(problem, lin, taken, x, theta, trial, settings.shortest, 0.5 if back else 1.0)
+            length, new = advanced(problem, lin, taken, x, theta, trial, Held(held, tether * tethered, problem.slope), settings, 0.5 if back else 1.0)
             size = lin.size(theta)
             free = damping == tether == 0.0
             done = free and change < settings.tolerance and violation < settings.feasibility * size
@@ -275,6 +279,27 @@ def _tried(problem: AbstractProblem, candidate: tuple) -> tuple[np.ndarray, np.n
     return lin.F, lin.C
 
 
+def advanced(
+    problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, held: Held, settings: Settings, first: float
+) -> tuple[float, tuple]:  # fmt: skip
+    """How much of a step is taken, and where it leads; 0 and the old point if none is."""
+    if settings.globalisation.test != PENALTY:
+        return by_level(problem, lin, taken, x, theta, held, settings.globalisation, settings.shortest, first)
+    length, new = search(problem, lin, taken, x, theta, penalty, settings.shortest, first)
+    if length == 0.0 or not settings.globalisation.back_projection:
+        return length, new
+    values = problem.values(*new)
+    b = bend(lin, taken, held, length, *values, problem.scale)
+    there = problem.move(new[0], b.states), problem.shift(new[1], b.parameters)
+    at = problem.values(*there)
+    better = all(np.isfinite(v).all() for v in at) and merit(problem, *at, there[1], penalty) < merit(problem, *values, new[1], penalty)
+    return length, there if better else new
+
+
+def merit(problem: AbstractProblem, F: np.ndarray, C: np.ndarray, theta: np.ndarray, penalty: np.ndarray) -> float:
+    return 0.5 * float(F @ F) + float(np.sum(problem.slope * theta)) + float(penalty @ np.abs(C))
+
+
 def search(
     problem: AbstractProblem, lin: Linearisation | Chain, taken: Step, x: Any, theta: np.ndarray, penalty: np.ndarray, shortest: float, first: float = 1.0
 ) -> tuple[float, tuple]:
@@ -283,12 +308,9 @@ def search(
     A first step that fails only because the equations curve is tried once more with the states corrected for it (against the Maratos effect).
     """
 
-    def merit(F: np.ndarray, C: np.ndarray, theta: np.ndarray) -> float:
-        return 0.5 * float(F @ F) + float(np.sum(problem.slope * theta)) + float(penalty @ np.abs(C))
-
-    start = merit(lin.F, lin.C, theta)
+    start = merit(problem, lin.F, lin.C, theta, penalty)
     predicted = lin.F + lin.Fx @ taken.states + lin.Ft @ taken.parameters
-    expected = start - merit(predicted, np.zeros_like(lin.C), theta + taken.parameters)
+    expected = start - merit(problem, predicted, np.zeros_like(lin.C), theta + taken.parameters, penalty)
     length = first
     while length >= shortest:
         candidate = problem.move(x, length * taken.states), problem.shift(theta, length * taken.parameters)
@@ -296,13 +318,13 @@ def search(
         if all(np.isfinite(v).all() for v in values):
             # rounding: the merit cannot be trusted below 1e-12 of itself
             enough = start - 1e-4 * length * max(expected, 0.0) + 1e-12 * abs(start)
-            if merit(*values, candidate[1]) <= enough:
+            if merit(problem, *values, candidate[1], penalty) <= enough:
                 return length, candidate
             if length == first and len(values[1]):
                 curved = taken.factor.solve(np.concatenate([np.zeros(taken.factor.n), -values[1]]))[: taken.factor.n]
                 corrected = problem.move(candidate[0], curved), candidate[1]
                 values = problem.values(*corrected)
-                if all(np.isfinite(v).all() for v in values) and merit(*values, corrected[1]) <= enough:
+                if all(np.isfinite(v).all() for v in values) and merit(problem, *values, corrected[1], penalty) <= enough:
                     return length, corrected
         length *= 0.5
     return 0.0, (x, theta)

@@ -103,7 +103,13 @@ class Flyer:
         """The numbers of a model that flights and impacts need, which are linear in each of its own."""
         body = model.bodies[self._body]
         spots = Spots.of(self.structure, model)
-        parts = [np.array([body.mass, *body.com]), symmetric(body.inertia).ravel(), np.asarray(model.gravity), spots.friction[self.kept], spots.restitution[self.kept]]
+        parts = [
+            np.array([body.mass, *body.com]),
+            symmetric(body.inertia).ravel(),
+            np.asarray(model.gravity),
+            spots.friction[self.kept],
+            spots.restitution[self.kept],
+        ]
         return np.concatenate([*parts, *(data[:, here].ravel() for (*_, data), here in self._groups(spots))])
 
     @property
@@ -157,8 +163,12 @@ class Swarm:
 class Bodies:
     """The numbers of all particles."""
 
-    def __init__(self, flyer: Flyer, mass, com, inertia, gravity, groups, friction, restitution) -> None:  # noqa: ANN001
-        self.flyer, self.mass, self.com, self.inertia, self.groups, self.friction, self.restitution = flyer, mass, com, inertia, groups, friction, restitution
+    def __init__(
+        self, flyer: Flyer, mass: np.ndarray, com: np.ndarray, inertia: np.ndarray, gravity: np.ndarray, groups: list[tuple[str, np.ndarray]],
+        friction: np.ndarray, restitution: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.flyer, self.mass, self.com, self.inertia = flyer, mass, com, inertia
+        self.groups, self.friction, self.restitution = groups, friction, restitution
         self.project = flyer.along.T @ flyer.along
         self.gravity = self.project @ gravity
         moments = inertia - inertia[0, 0] * np.eye(3)[:, :, None]
@@ -168,7 +178,9 @@ class Bodies:
     def of(self, which: np.ndarray) -> Bodies:
         new = object.__new__(Bodies)
         new.__dict__.update(self.__dict__)
-        new.mass, new.com, new.inertia, new.friction, new.restitution = (x[..., which] for x in (self.mass, self.com, self.inertia, self.friction, self.restitution))
+        new.mass, new.com, new.inertia, new.friction, new.restitution = (
+            x[..., which] for x in (self.mass, self.com, self.inertia, self.friction, self.restitution)
+        )
         new.groups = [(kernel, data[..., which]) for kernel, data in self.groups]
         new.inverse = None if self.inverse is None else self.inverse[..., which]
         return new
@@ -247,7 +259,12 @@ class Log:
 
     @classmethod
     def empty(cls, most: int, particles: int) -> Log:
-        return cls(np.full((most, particles), np.inf), np.zeros((most, particles), dtype=np.int64), np.zeros((most, particles), dtype=bool), [[] for _ in range(particles)])
+        return cls(
+            np.full((most, particles), np.inf),
+            np.zeros((most, particles), dtype=np.int64),
+            np.zeros((most, particles), dtype=bool),
+            [[] for _ in range(particles)],
+        )
 
     @property
     def count(self) -> np.ndarray:

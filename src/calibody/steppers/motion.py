@@ -61,6 +61,8 @@ class Motion:
     """Where the constraint rows that were kept changed: the first step with each choice, and the choice."""
     given: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     """(prescribed, n + 2) where drives have joints and sites."""
+    unknown: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    """(velocities of the tree, n + 2) forces of unknown drives at the nodes, as they were found; empty where there are none."""
     touched: ContactLog | None = field(default=None, repr=False)
     """Forces, impulses and events of contacts; None of a motion without any."""
     read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -165,6 +167,9 @@ class Motion:
             dof = plan.ball_dof[ball]
             rows += list(self.applied[dof : dof + 3])
         out = _at_nodes(np.array(rows))
+        if len(self.unknown):
+            dofs = [int(plan.coordinate_dof[c]) for c in scalars] + ([] if ball is None else list(range(plan.ball_dof[ball], plan.ball_dof[ball] + 3)))
+            out = out + self.unknown[dofs, :-1]
         for k, c in enumerate(scalars):
             coordinate = self.structure.scalar_coordinates[c]
             for channel, row in zip(self.structure.prescribed, self.structure.prescribed_rows, strict=True):

@@ -1,0 +1,63 @@
+"""Error bars allow for what is named as missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, recorded
+
+import calibody as cb
+from calibody.estimate.misled import allowed
+
+TRUTH = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING}
+
+
+def deviations(result: cb.Result) -> tuple[np.ndarray, np.ndarray]:
+    """From the truth, in error bars and in their scatter alone."""
+    off = np.array([result.parameters[path].value - value for path, value in TRUTH.items()])
+    bars = [result.parameters[path] for path in TRUTH]
+    sd, missing = np.array([e.sd for e in bars], dtype=float), np.array([e.missing for e in bars], dtype=float)
+    return off / sd, off / np.sqrt(sd**2 - missing**2)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", [1])
+def test_error_bars_hold_where_a_number_is_missing(case: str, seed: int) -> None:
+    result = fitted(recorded(seed, **CASES[case][0]), h=0.01)
+    held, alone = deviations(result)
+    assert np.abs(held).max() < 2.5, (held, alone)
+    if case in ("dry", "spring"):
+        assert np.abs(alone).max() > 10.0, "its scatter alone is no error bar"
+        assert any(note.startswith("The error bars allow for what the model seems to lack") for note in result.notes)
+
+
+def test_nothing_changes_where_nothing_is_missing() -> None:
+    result = fitted(recorded(3), h=0.01)
+    assert result.converged and not result.lacks
+    assert all(e.missing == 0.0 for e in result.parameters.values()) and np.array_equal(result.uncertainty.scatter, result.covariance)
+
+
+def test_the_largest_move_of_each_and_a_covariance() -> None:
+    moved = np.random.default_rng(0).standard_normal((3, 5))
+    moved[:, 4] = 0.0
+    found = allowed(moved)
+    assert np.diag(found) == pytest.approx(np.abs(moved).max(axis=0) ** 2)
+    assert np.linalg.eigvalsh(found).min() > -1e-12
+
+
+def test_a_ratio_is_as_certain_as_what_it_is_made_of() -> None:
+    """Of a free swing mass and inertia are known as a ratio only: with the mass held, the inertia has the same relative error bar, what is missing included."""
+    times = np.arange(0.0, 4.0, 0.01)
+    about = INERTIA - MASS * LENGTH**2
+    arm = cb.Body("arm", mass=MASS, com=(0.0, 0.0, -LENGTH), inertia=(about,) * 3)
+    model = cb.Model("pendulum", bodies=[arm], joints=[cb.Joint("hinge", "arm", axis=(0.0, -1.0, 0.0))])
+    truth = cb.Model("pendulum", bodies=[arm], joints=[cb.Joint("hinge", "arm", axis=(0.0, -1.0, 0.0), stiffness=0.05)])
+    angle = cb.simulate(truth, 3.99, 0.01, {"joint.hinge.angle": 2.2})["joint.hinge.angle"]
+    noisy = angle[: len(times)] + 0.003 * np.random.default_rng(0).standard_normal(len(times))
+    run = cb.Recording("run", (cb.Observation("joint.hinge.angle", times, noisy, 0.003),))
+    both = cb.fit(model, run, {"body.arm.mass": cb.Unknown(MASS), "body.arm.inertia.yy": cb.Unknown(about)}, h=0.01)
+    one = cb.fit(model, run, {"body.arm.inertia.yy": cb.Unknown(about)}, h=0.01)
+    assert both.lacks and one.lacks and both.determined
+    e, d = one.parameters["body.arm.inertia.yy"], both.determined[0]
+    assert e.sd is not None and e.missing is not None and e.missing > 2.0 * e.sd / 3.0
+    assert d.sd / abs(d.value) == pytest.approx(e.sd / e.value, rel=0.05)

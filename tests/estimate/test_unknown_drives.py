@@ -1,0 +1,141 @@
+"""Joint moments that nobody has measured: found with the motion, with bands that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibody as cb
+from calibody.errors import CalibodyError
+from calibody.estimate.unknown_drives import carrying, unknown_joints
+from calibody.experiment.reading import load
+
+AXIS = (0, -1, 0)
+SIZE, MEMORY = {"hip": 30.0, "knee": 15.0}, 0.15
+
+
+def leg() -> cb.Model:
+    """A trunk that hangs on nothing in the plane, thigh and shank."""
+    bodies = [
+        cb.Body("trunk", mass=40.0, com=(0, 0, 0.2), inertia=(1.5, 1.5, 0.5)),
+        cb.Body("thigh", "trunk", mass=8.0, com=(0, 0, -0.18), inertia=(0.12, 0.12, 0.03)),
+        cb.Body("shank", "thigh", mass=4.0, com=(0, 0, -0.18), inertia=(0.05, 0.05, 0.01), position=(0, 0, -0.42)),
+    ]
+    joints = [
+        cb.Joint("px", "trunk", "slide", axis=(1, 0, 0)),
+        cb.Joint("pz", "trunk", "slide", axis=(0, 0, 1)),
+        *(cb.Joint(name, body, axis=AXIS) for name, body in (("tilt", "trunk"), ("hip", "thigh"), ("knee", "shank"))),
+    ]
+    places = {"trunk": [(0.1, 0, 0), (0.1, 0, 0.4), (-0.1, 0, 0.2)], "thigh": [(0.05, 0, -0.1), (0.05, 0, -0.3)], "shank": [(0.05, 0, -0.1), (0.04, 0, -0.4)]}
+    sites = [cb.Site(f"{body}{k}", body, p) for body, ps in places.items() for k, p in enumerate(ps)]
+    return cb.Model("leg", bodies, joints, sites=sites)
+
+
+def wandering(times: np.ndarray, sd: float, memory: float, random: np.random.Generator) -> np.ndarray:
+    """A force with a memory."""
+    a = np.exp(-(times[1] - times[0]) / memory)
+    out = np.empty(len(times))
+    out[0] = sd * random.standard_normal()
+    for k in range(1, len(times)):
+        out[k] = a * out[k - 1] + sd * np.sqrt(1.0 - a**2) * random.standard_normal()
+    return out
+
+
+def trial(seed: int, duration: float = 0.6) -> tuple[cb.Recording, cb.Motion]:
+    """Markers of a leg that such forces move, the trunk held up by a known force."""
+    random, t = np.random.default_rng(seed), np.arange(0.0, duration + 5e-4, 1e-3)
+    model, lift = leg(), cb.Signal(t, 52.0 * 9.81 * (1.0 + 0.2 * np.sin(13.0 * t)), "linear")
+    forces = {f"joint.{j}.force": cb.Signal(t, wandering(t, sd, MEMORY, random), "linear") for j, sd in SIZE.items()}
+    motion = cb.simulate(model, duration, 1e-3, {}, {**forces, "body.trunk.force.z": lift})
+    names = [f"site.{s.name}.position.{c}" for s in model.sites for c in "xz"]
+    seen = [cb.Observation(n, motion.time[::10], motion[n][::10] + 1e-3 * random.standard_normal(len(motion.time[::10])), sd=1e-3) for n in names]
+    return cb.Recording("leg", tuple(seen), (cb.Drive("body.trunk.force.z", lift),)), motion
+
+
+def stated() -> list[cb.UnknownDrive]:
+    return [cb.UnknownDrive(f"joint.{j}.force", sd, MEMORY) for j, sd in SIZE.items()]
+
+
+def coverage(result: cb.Result, motion: cb.Motion) -> tuple[float, float]:
+    """The share of the moments that 95 % bands hold, and the rms of what they are off by in units of the bands' sd."""
+    found, z = result.motion(), []
+    inner = slice(3, -3)
+    for joint in SIZE:
+        truth = np.interp(found.time, motion.time, motion[f"joint.{joint}.force"])
+        z.append(((found[f"joint.{joint}.force"] - truth) / result.sd(f"joint.{joint}.force", found.time))[inner])
+    off = np.concatenate(z)
+    return float(np.mean(np.abs(off) < 1.96)), float(np.sqrt(np.mean(off**2)))
+
+
+def test_moments_are_found_and_their_bands_hold_them() -> None:
+    shares = []
+    for seed in range(5):
+        run, motion = trial(seed)
+        result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {}, h=0.01)
+        assert result.converged
+        shares.append(coverage(result, motion)[0])
+    assert 0.88 <= np.mean(shares) <= 0.99
+
+
+def test_size_and_memory_are_found() -> None:
+    run, motion = trial(3)
+    result = cb.fit(leg(), replace(run, unknown=(cb.UnknownDrive("joint.*.force"),)), {}, h=0.01)
+    assert result.converged and set(result.slow_forces) == set(SIZE)
+    for joint, sd in SIZE.items():
+        assert 0.3 * sd < result.slow_forces[joint].sd < 3.0 * sd
+    share, rms = coverage(result, motion)
+    assert share > 0.85 and rms < 1.5
+
+
+def test_what_carries_the_mechanism_is_no_drive() -> None:
+    run, _ = trial(0)
+    assert carrying(leg()) == {"px", "pz", "tilt"}
+    every = replace(run, unknown=(cb.UnknownDrive("joint.*.force", 20.0, 0.1), cb.UnknownDrive("joint.px.force", 50.0, 0.1)))
+    assert unknown_joints(leg(), [every]) == {j: {"sd": sd, "correlation_time": 0.1} for j, sd in (("px", 50.0), ("hip", 20.0), ("knee", 20.0))}
+    grounded = cb.Model("arm", [cb.Body("link", mass=1.0, com=(0.1, 0, 0), inertia=(0.1, 0.1, 0.1))], [cb.Joint("base", "link")])
+    assert carrying(grounded) == set()
+
+
+def test_drives_of_files_can_be_unknown(tmp_path: Path) -> None:
+    log = {"t": np.arange(0.0, 1.0, 0.1), "a": np.arange(0.0, 1.0, 0.1), "u": np.ones(10)}
+    read = cb.read(
+        log, observe={"joint.hip.angle": "a"}, drive={"joint.knee.force": "u", "joint.hip.force": {"unknown": True, "sd": 30.0, "correlation_time": 0.1}}
+    )
+    assert read.unknown == (cb.UnknownDrive("joint.hip.force", 30.0, 0.1),) and [d.channel for d in read.drives] == ["joint.knee.force"]
+    assert cb.read(log, observe={"joint.hip.angle": "a"}, drive="unknown").unknown == (cb.UnknownDrive("joint.*.force"),)
+    (tmp_path / "log.csv").write_text("t,a\n" + "".join(f"{k / 10},{k / 10}\n" for k in range(10)))
+    text = '[model]\nfile = "leg.xml"\n[[run]]\ndata = "log.csv"\nobserve = { "joint.hip.angle" = "a" }\n'
+    for drive, expected in (
+        ('"unknown"', cb.UnknownDrive("joint.*.force")),
+        ('{ "joint.hip.force" = "unknown" }', cb.UnknownDrive("joint.hip.force")),
+        ('{ "joint.hip.force" = { unknown = true, sd = 30, correlation_time = 0.1 } }', cb.UnknownDrive("joint.hip.force", 30, 0.1)),
+    ):
+        (tmp_path / "gait.toml").write_text(f"{text}drive = {drive}\n")
+        experiment = load(tmp_path / "gait.toml")
+        assert experiment.recordings[0].unknown == (expected,)
+        assert experiment.recordings[0].read(tmp_path).unknown == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: cb.UnknownDrive("actuator.motor"), "is no force on a joint"),
+        (lambda: cb.UnknownDrive("joint.hip.force", -1.0, 0.1), "give a number above zero"),
+        (lambda: cb.UnknownDrive("joint.hip.force", 1.0), "found only with its sd"),
+        (
+            lambda: cb.read({"t": np.arange(9.0), "a": np.arange(9.0)}, observe={"joint.a.angle": "a"}, drive={"joint.a.force": {"unknown": True, "size": 3}}),
+            "is unknown and has size",
+        ),
+        (lambda: cb.fit(leg(), replace(trial(0)[0], unknown=(cb.UnknownDrive("joint.hup.force"),)), {}), "on a joint that the model does not have"),
+        (lambda: cb.fit(leg(), replace(trial(0)[0], unknown=tuple(stated())), {}, method="shadow"), "cannot find"),
+        (lambda: cb.fit(leg(), replace(trial(0)[0], unknown=tuple(stated())), {}, process_noise={"joint.hip": 1.0}), "whose drive is unknown already"),
+        (lambda: replace(trial(0)[0], unknown=(cb.UnknownDrive("joint.hip.force"), cb.UnknownDrive("joint.hip.force"))), "twice"),
+    ],
+)
+def test_sentences(make: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(CalibodyError, match=sentence):
+        make()
