@@ -174,13 +174,38 @@ def test_a_single_window_that_fails_says_so() -> None:
     assert many.converged and all(abs(e.value - model[name]) < 3.5 * (e.sd or 0.0) for name, e in many.parameters.items())
 
 
-@pytest.fixture(scope="module")
-def chapter() -> Any:
-    specification = importlib.util.spec_from_file_location("pendulums", Path(__file__).parents[2] / "benchmarks" / "pendulums.py")
+def script(name: str) -> Any:
+    specification = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def chapter() -> Any:
+    return script("pendulums")
+
+
+@pytest.fixture(scope="module")
+def hexapod() -> Any:
+    return script("hexapod")
+
+
+LEGS = [
+    pytest.param(noise, start, marks=() if (noise, start) == (True, "+-5") else pytest.mark.slow)
+    for noise in (False, True)
+    for start in ("+1", "+20", "+50", "+100", "600", "+-5")
+]
+
+
+@pytest.mark.parametrize(("noise", "start"), LEGS)
+def test_six_stiffnesses_of_a_platform_of_which_one_point_is_measured(hexapod: Any, noise: bool, start: str) -> None:
+    """Three channels for six freedoms: the first motion is simulated from the known start, because inverse kinematics let the platform turn as it likes."""
+    result = hexapod.fit(hexapod.recording(noise), hexapod.STARTS[start], hexapod.METHODS["shooting"])
+    assert result.converged and result.iterations <= 15
+    for e, truth in zip(result.parameters.values(), hexapod.TRUTH, strict=True):
+        assert e.sd is not None and abs(e.value - truth) < 3.0 * e.sd
 
 
 PRINTED = [

@@ -22,8 +22,9 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.happened import log_of
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
+from calibody.estimate.pressed import is_contact_force, slopes as pressed_slopes
 from calibody.estimate.run import Run
-from calibody.mechanics import assembly
+from calibody.mechanics import assembly, channels
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
@@ -119,6 +120,9 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
+    pressing = [is_contact_force(channels.resolve(problem.model, name)) for name in names]
+    if any(pressing) and isinstance(problem.runs[run], Struck):
+        return _with_forces(result, run, names, pressing, times)
     if not np.isfinite(times).all():
         raise CalibodyError(f"Standard deviations are asked for at the time {times[~np.isfinite(times)][0]}; give finite times in seconds.")
     r, e = problem.runs[run], stepped_of(result).runs[run]
@@ -142,6 +146,48 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
         hidden[:, k] = lost(found, along, e.columns)
     variance = np.maximum(variance, 0.0)  # of what is known exactly, a known start, it is rounding of either sign
     return np.where(hidden > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance))
+
+
+def _with_forces(result: Result, run: int, names: Sequence[str], pressing: Sequence[bool], times: np.ndarray) -> np.ndarray:
+    """As `channel_sds`, forces of contacts, which are unknowns themselves, and all others."""
+    parts = {True: contact_force_sds(result, run, [n for n, p in zip(names, pressing, strict=True) if p], times)}
+    others = [n for n, p in zip(names, pressing, strict=True) if not p]
+    if others:
+        parts[False] = channel_sds(result, run, others, times)
+    at, out = {True: 0, False: 0}, []
+    for name, p in zip(names, pressing, strict=True):
+        count = len(channels.scalar_names(result.problem.model, name))
+        out.append(parts[p][at[p] : at[p] + count])
+        at[p] += count
+    return np.concatenate(out)
+
+
+def contact_force_sds(result: Result, run: int, names: Sequence[str], times: np.ndarray) -> np.ndarray:
+    """(scalar channels, times): of forces of contacts and limits; 0 where nothing touches, inf where a force follows what the data do not determine."""
+    problem, found = transcribed(result), result.uncertainty
+    r, e = problem.runs[run], stepped_of(result).runs[run]
+    assert isinstance(r, Struck)
+    model, numbers, _ = problem.model_of(run, result.theta)
+    wanted, nodes = [n for name in names for n in channels.scalar_names(model, name)], r.near(times)
+    columns = [int(p) for p in e.columns]
+
+    def moved(p: int, size: float) -> tuple[Model, Numbers]:
+        theta = result.theta.copy()
+        theta[p] += size
+        return problem.model_of(run, theta)[:2]
+
+    steps = [STEP * problem.entries[p].scale for p in columns]
+    models = [(moved(p, s), moved(p, -s), s) for p, s in zip(columns, steps, strict=True)]
+    by_states, by_theta = pressed_slopes(r, model, numbers, result.states[run], wanted, nodes, models)
+    flat = by_states.reshape(-1, by_states.shape[-1])
+    sides = np.zeros((len(e.factor.scale), len(flat)))
+    sides[: flat.shape[1]] = flat.T
+    own = np.einsum("iu,ui->i", flat, e.factor.solve(sides)[: flat.shape[1]])
+    along = by_theta.reshape(len(flat), -1) + flat @ e.response[: flat.shape[1]]
+    covariance = found.covariance_theta[np.ix_(e.columns, e.columns)]
+    variance = np.maximum(found.factor * own + np.einsum("ij,jk,ik->i", along, covariance, along), 0.0)
+    hidden = lost(found, along, e.columns)
+    return np.where(hidden > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance)).reshape(len(wanted), len(nodes))
 
 
 def instants(result: Result, run: int) -> np.ndarray:

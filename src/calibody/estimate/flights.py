@@ -5,6 +5,7 @@ whose nodes go on to k + 1, as if nothing had happened, and begins another whose
 the mesh has times (`times` goes back where a flight begins), to which everything applies that is known of a run: equations, derivatives, samples, error bars. Only
 
 - the balance of the last node of a flight and of the first of the next is replaced by what ties them together (`strikes.py`), as many equations, and
+- places that are closed over some nodes of a flight add their forces to the balance and equations of their own (`lasting.py`), and
 - samples belong to the flight that they are in: rates jump at an impact, so those that are within `MASKED` sampling periods of one are left out.
 
 A flight has at least `SHORTEST` nodes, more than its time needs where two impacts follow each other closely. An impact that moves beyond its interval is handed to the next when it has left it by
@@ -22,12 +23,30 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe, strikes as law
-from calibody.estimate.layout import BALANCE, IMPACTS, NODES, STRIKES, Block, Coordinates, Impacts, Layout, Rows, States, Term, interpolated
+from calibody.estimate.lasting import BEGIN, Held, Hold, Pushes
+from calibody.estimate.layout import (
+    BALANCE,
+    HOLDS,
+    IMPACTS,
+    NODES,
+    PUSHES,
+    SEATS,
+    STRIKES,
+    Block,
+    Coordinates,
+    Impacts,
+    Layout,
+    Rows,
+    Seats,
+    States,
+    interpolated,
+)
 from calibody.estimate.run import Nodes, Run
-from calibody.estimate.strikes import Sides, Strike
+from calibody.estimate.seams import Seams
+from calibody.estimate.strikes import Seat, Sides, Strike
 from calibody.mechanics import channels
 from calibody.mechanics.contact import Spots
-from calibody.mechanics.kinematics import difference, retract
+from calibody.mechanics.kinematics import difference
 from calibody.mechanics.point import Evaluation
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
@@ -59,20 +78,26 @@ class Struck(Run):
     strikes: tuple[Strike, ...] = ()
     taus: tuple[float, ...] = ()
     """Times of the impacts, as far as they decide which flight a sample is in [s]."""
+    holds: tuple[Hold, ...] = ()
+    """Contact that lasts, in the order of flights."""
 
     @classmethod
-    def between(cls, mesh: Run, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray) -> Struck:
+    def between(cls, mesh: Run, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray, holds: Sequence[Hold] = ()) -> Struck:
         """A run without impacts as one with."""
         spans = laid([s.node for s in strikes], mesh.K)
         times = np.concatenate([mesh.times[first : last + 1] for first, last in spans])
         own = {f.name: getattr(mesh, f.name) for f in fields(Run)} | {"times": times, "turning": None}
-        return cls(**own, mesh=mesh, strikes=tuple(strikes), taus=tuple(map(float, taus))).with_data()
+        return cls(**own, mesh=mesh, strikes=tuple(strikes), taus=tuple(map(float, taus)), holds=tuple(holds)).with_data()
 
-    def changed(self, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray) -> Run:
-        """With other impacts; without any, the plain run."""
+    def changed(self, strikes: Sequence[Strike], taus: Sequence[float] | np.ndarray, holds: Sequence[Hold] = ()) -> Run:
+        """With other impacts and contact that lasts; without any, the plain run."""
         assert self.mesh is not None
         mesh = replace(self.mesh, deltas=self.deltas, smooth=self.smooth, turning=None, noise=self.noise)
-        return Struck.between(mesh, strikes, taus) if strikes else mesh
+        return Struck.between(mesh, strikes, taus, holds) if strikes or holds else mesh
+
+    def held_by(self, holds: Sequence[Hold]) -> Struck:
+        """With the same impacts and other contact that lasts."""
+        return replace(self, holds=tuple(holds)).with_data()
 
     def with_data(self) -> Self:
         """Samples keep the weights that they had."""
@@ -138,6 +163,8 @@ class Struck(Run):
         if not (observe.is_rate(channel) or observe.is_inner(channel)) or not len(times) or observe.is_initial(channel):
             return np.ones(len(times), dtype=bool)
         period = float(np.median(np.diff(times))) if len(times) > 1 else self.h
+        if not self.taus:
+            return np.ones(len(times), dtype=bool)
         return np.abs(np.subtract.outer(times, np.asarray(self.taus))).min(axis=1) >= MASKED * period
 
     def sampled(self, channel: channels.Channel, times: np.ndarray) -> tuple[Sparse, Sparse]:
@@ -183,27 +210,64 @@ class Struck(Run):
         nodes = Flown(NODES, self.place.astype(float), self.structure.nv, structure=self.structure, times=self.times, offsets=self.offsets)
         middle = np.array([s.node + 0.45 for s in self.strikes])
         blocks: list[Block] = [nodes, *plain.blocks[1:], Impacts(IMPACTS, middle, 1 + self.width, h=self.h)]
+        held, pushed = self.closed, self.closed.pushes
+        if self.seats:
+            blocks.append(Seats(SEATS, np.array([middle[s.strike] for s in self.seats]), 1 + self.width))
+        if len(pushed):
+            flight = held.of_holds("flight")[pushed]
+            blocks.append(Pushes(PUSHES, held.mesh[pushed] + 0.25, held.width, flight=flight, spot=held.spots[pushed], times=self.times[held.node[pushed]]))
         when = self.place[1:-1] + 0.2
         for seam, strike in zip(self.seams, self.strikes, strict=True):
             when[[seam - 1, seam]] = strike.node + 0.5
         balance = Rows(BALANCE, np.repeat(when, self.structure.nv))
-        own = Rows(STRIKES, np.array([s.node + 0.55 for s in self.strikes for _ in range(self._rows_of(s))]))
-        return Layout(tuple(blocks), (balance, *plain.equations[1:], own))
+        return Layout(tuple(blocks), (balance, *plain.equations[1:], Rows(STRIKES, self.seams_of.when), Rows(HOLDS, held.when)))
 
     @property
     def width(self) -> int:
         """Components of impulses that are unknown: the normal, and two tangents where some place has friction."""
-        return 3 if any(s.tangents for s in self.strikes) else 1
+        return 3 if any(s.tangents for s in self.strikes) or any(h.tangents for h in self.holds) else 1
 
-    def _rows_of(self, strike: Strike) -> int:
-        """Equations of its own: its law, and that impulses it has not are zero."""
-        return strike.equations + (self.width - 1 - strike.tangents)
+    def free_states(self, freedom: int) -> int:
+        return self.layout.size - self.layout.rows
+
+    @cached_property
+    def closed(self) -> Held:
+        """Contact that lasts, on the nodes."""
+        return Held.of(self.holds, self.spans, self.offsets)
+
+    @cached_property
+    def shut(self) -> np.ndarray:
+        """(spots, nodes of the mesh) where a place is held closed."""
+        assert self.mesh is not None
+        out, of_mesh = np.zeros((Spots.of(self.structure).count, self.mesh.K), dtype=bool), np.full(self.K, -1)
+        of_mesh[self.actual] = np.arange(self.mesh.K)
+        k = of_mesh[self.closed.node]
+        out[self.closed.spots[k >= 0], k[k >= 0]] = True
+        return out
+
+    @cached_property
+    def seats(self) -> tuple[Seat, ...]:
+        """Places that are closed from an impact on."""
+        out = []
+        for hold in self.holds:
+            if hold.first != BEGIN or not hold.flight:
+                continue
+            at, strike = np.array([self.spans[hold.flight, 0]]), self.strikes[hold.flight - 1]
+            one, other = (bool(x) for x in hold.kept_across(at)[0])
+            own = hold.spot == strike.spot
+            out.append(Seat(hold.flight - 1, hold.spot, own, int(hold.modes[at[0]]), hold.tangents, hold.turn, bool(hold.kept(at)[0]), (one, other)))
+        return tuple(out)
+
+    @cached_property
+    def seams_of(self) -> Seams:
+        """The equations of impacts."""
+        return Seams(self.structure, self.strikes, self.seats, self.around, self.seams, self.width, self.h)
 
     def still(self, q: np.ndarray) -> States:
         states = super().still(q)
-        impacts = np.zeros((len(self.strikes), 4))
-        impacts[:, 0] = self.taus
-        return states.changed(**{IMPACTS: impacts})
+        more = {IMPACTS: np.zeros((len(self.strikes), 4)), SEATS: np.zeros((len(self.seats), 4)), PUSHES: np.zeros((len(self.closed.pushes), 3))}
+        more[IMPACTS][:, 0] = self.taus
+        return states.changed(**{name: value for name, value in more.items() if name in self.layout.by_name})
 
     def sides(self, states: States) -> Sides:
         """The nodes around every impact, and its numbers."""
@@ -251,29 +315,27 @@ class Struck(Run):
 
     def equations(self, model: Model, numbers: Numbers, result: Evaluation, motion: States) -> np.ndarray:
         plain = super().equations(model, numbers, replace(result, residual=result.residual * self._kept_rows), motion)
-        tied, _ = self._values(model, numbers, self.sides(motion))
-        return plain + self._at_seams(tied)
-
-    def _at_seams(self, tied: np.ndarray) -> np.ndarray:
-        """Rows (2 nv, impacts) in the places of the balance that they replace."""
-        nv = self.structure.nv
-        out = np.zeros((self.inner, nv))
-        out[self.seams - 1], out[self.seams] = tied[:nv].T, tied[nv:].T
-        return np.concatenate([out.ravel(), np.zeros(self.kept * self.K)])
+        return plain + self.added(model, numbers, motion)[0]
 
     def impacts(self, model: Model, numbers: Numbers, motion: States) -> np.ndarray:
-        sides = self.sides(motion)
-        return self._own(self._values(model, numbers, sides)[1], sides.impulse)
+        return self.added(model, numbers, motion)[1]
 
-    def _own(self, found: np.ndarray, impulse: np.ndarray) -> np.ndarray:
-        """The equations of their own of all impacts, from all that there could be (4, impacts): those of its law, and impulses that are zero."""
-        return np.concatenate([np.append(found[: s.equations, i], impulse[i, 1 + s.tangents : self.width]) for i, s in enumerate(self.strikes)])
+    def added(self, model: Model, numbers: Numbers, motion: States) -> tuple[np.ndarray, np.ndarray]:
+        """What impacts and contact that lasts add to the balance (and constraints), and equations of their own."""
+        nv, spots, balance = self.structure.nv, self.spots(model), np.zeros((self.inner, self.structure.nv))
+        tied, own = self.seams_of.values(numbers, spots, self.sides(motion), self._seated(motion))
+        balance[self.seams - 1], balance[self.seams] = tied[:nv].T, tied[nv:].T
+        if len(self.closed.hold):
+            pushed, held = self.closed.values(self.structure, numbers, spots, motion.q, self._pushing(motion), self.h)
+            np.add.at(balance, self.closed.node[self.closed.pushes] - 1, pushed)
+            own = np.concatenate([own, held])
+        return np.concatenate([balance.ravel(), np.zeros(self.kept * self.K)]), own
 
-    def _values(self, model: Model, numbers: Numbers, sides: Sides) -> tuple[np.ndarray, np.ndarray]:
-        spots = self.spots(model)
-        which = np.tile([s.spot for s in self.strikes], len(sides.at_before) // len(self.strikes))
-        met = law.meet(self.structure, numbers, spots, which, sides, self.h)
-        return law.equations(self.strikes, spots, met, sides.impulse, self.h)
+    def _seated(self, motion: States) -> np.ndarray:
+        return motion.parts[SEATS] if self.seats else np.zeros((0, 4))
+
+    def _pushing(self, motion: States) -> np.ndarray:
+        return motion.parts[PUSHES] if len(self.closed.pushes) else np.zeros((0, 3))
 
     def spots(self, model: Model) -> Spots:
         return Spots.of(self.structure, model)
@@ -284,6 +346,12 @@ class Struck(Run):
         spots = Spots.of(self.structure)
         return tuple(spots.owner_name(s.spot) for s in self.strikes)
 
+    @cached_property
+    def lasting_on(self) -> tuple[str, ...]:
+        """The contact or limit of every hold."""
+        spots = Spots.of(self.structure)
+        return tuple(spots.owner_name(h.spot) for h in self.holds)
+
     def keep_balance(self, rows: np.ndarray) -> np.ndarray:
         """Rows (all equations, ...) without those of the balance that impacts have replaced."""
         out, balance = rows.copy(), self.layout.row_place[BALANCE]
@@ -293,75 +361,20 @@ class Struck(Run):
     def seamed(self, A: Sparse, model: Model, numbers: Numbers, motion: States) -> Sparse:
         balance = np.ones(self.layout.rows)
         balance[self.layout.row_place[BALANCE]] = np.repeat(self._kept_rows, self.structure.nv)
-        return sp.csr_matrix(sp.diags(balance) @ A + self.layout.jacobian(self._by_states(model, numbers, motion)))
+        spots = self.spots(model)
+        terms = self.seams_of.by_states(numbers, spots, self.sides(motion), self._seated(motion))
+        if len(self.closed.hold):
+            terms += self.closed.by_states(self.structure, numbers, spots, motion.q, self._pushing(motion), self.h)
+        return sp.csr_matrix(sp.diags(balance) @ A + self.layout.jacobian(terms))
 
-    def _by_states(self, model: Model, numbers: Numbers, motion: States) -> list[Term]:
-        """Of all equations of impacts, by the nodes around them, their times and impulses."""
-        nv, m, sides = self.structure.nv, len(self.strikes), self.sides(motion)
-        unknowns = [(side, k, dof) for side in (0, 1) for k in range(law.NODES) for dof in range(nv)]
-        columns = len(unknowns) + 1 + self.width
-        moved = self._moved(sides, unknowns)
-        tied, own = self._values(model, numbers, moved)
-        tied, own = (x.reshape(len(x), 2, columns, m) for x in (tied, own))
-        size = np.append(np.full(len(unknowns) + 1, law.STEP), np.full(self.width, self._impulse_step(sides)))
-        tied, own = ((x[:, 0] - x[:, 1]) / (2.0 * size)[:, None] for x in (tied, own))
-        return self._terms(tied, own, unknowns)
-
-    @staticmethod
-    def _impulse_step(sides: Sides) -> float:
-        return law.STEP * max(float(np.abs(sides.impulse).max(initial=0.0)), 1e-3)
-
-    def _moved(self, sides: Sides, unknowns: Sequence[tuple[int, int, int]]) -> Sides:
-        """All impacts with every unknown of theirs a little larger, then a little smaller."""
-        m, columns = len(self.strikes), len(unknowns) + 1 + self.width
-        out = sides.repeated(2 * columns)
-        for sign, begin in ((1.0, 0), (-1.0, columns)):
-            for c, (side, k, dof) in enumerate(unknowns):
-                at, nodes = slice((begin + c) * m, (begin + c + 1) * m), (out.before, out.after)[side]
-                d = np.zeros((self.structure.nv, m))
-                d[dof] = sign * law.STEP
-                nodes[:, k, at] = retract(self.structure, nodes[:, k, at], d)
-            at = slice((begin + len(unknowns)) * m, (begin + len(unknowns) + 1) * m)
-            out.at_before[at] += sign * law.STEP
-            out.at_after[at] += sign * law.STEP
-            for k in range(self.width):
-                at = slice((begin + len(unknowns) + 1 + k) * m, (begin + len(unknowns) + 2 + k) * m)
-                out.impulse[at, k] += sign * self._impulse_step(sides)
-        return out
-
-    def _terms(self, tied: np.ndarray, own: np.ndarray, unknowns: Sequence[tuple[int, int, int]]) -> list[Term]:
-        nv, m, n = self.structure.nv, len(self.strikes), len(unknowns)
-        where = np.array([self.around[side, k] * nv + dof for side, k, dof in unknowns])  # (unknowns, impacts)
-        numbers = np.arange(m) * (1 + self.width) + np.arange(1 + self.width)[:, None]
-        at_seam = np.concatenate([(self.seams - 1) * nv + np.arange(nv)[:, None], self.seams * nv + np.arange(nv)[:, None]])  # (2 nv, impacts)
-        out = []
-        for block, columns, part in ((NODES, where, slice(0, n)), (IMPACTS, numbers, slice(n, None))):
-            rows, places = (np.broadcast_to(x, tied[:, part].shape).ravel() for x in (at_seam[:, None], columns[None]))
-            out.append(Term(BALANCE, block, rows, places, tied[:, part].ravel()))
-        row, rows, columns, values, more_columns, more = 0, [], [], [], [], []
-        for i, strike in enumerate(self.strikes):
-            for k in range(self._rows_of(strike)):
-                by = own[k, :, i] if k < strike.equations else np.zeros(n + 1 + self.width)
-                if k >= strike.equations:
-                    by[n + 2 + strike.tangents + k - strike.equations] = 1.0
-                rows.append(row)
-                columns.append(where[:, i])
-                values.append(by[:n])
-                more_columns.append(numbers[:, i])
-                more.append(by[n:])
-                row += 1
-        own_rows = np.array(rows)
-        out.append(Term(STRIKES, NODES, np.repeat(own_rows, n), np.concatenate(columns), np.concatenate(values)))
-        out.append(Term(STRIKES, IMPACTS, np.repeat(own_rows, 1 + self.width), np.concatenate(more_columns), np.concatenate(more)))
-        return out
+    def pressed(self, A: Sparse, motion: States) -> np.ndarray:
+        """(rows,): what the forces of contact that lasts are in all equations, from the derivative of these."""
+        return A[:, self.layout.place[PUSHES]] @ self._pushing(motion)[:, : self.closed.width].ravel() if len(self.closed.pushes) else np.zeros(A.shape[0])
 
     def by_numbers(self, models: Sequence[tuple[Model, Numbers]], motion: States) -> tuple[np.ndarray, np.ndarray]:
-        """All equations of impacts, those in the places of the balance and their own, with two models: the differences of both."""
-        sides, ends = self.sides(motion), []
-        for model, numbers in models:
-            tied, own = self._values(model, numbers, sides)
-            ends.append((self._at_seams(tied), self._own(own, sides.impulse)))
-        return ends[0][0] - ends[1][0], ends[0][1] - ends[1][1]
+        """What impacts and contact that lasts add to the balance, and their own equations, with two models: the differences of both."""
+        (balance, own), (other, others) = (self.added(model, numbers, motion) for model, numbers in models)
+        return balance - other, own - others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

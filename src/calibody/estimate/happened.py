@@ -9,7 +9,9 @@ import numpy as np
 
 from calibody.estimate import strikes as law
 from calibody.estimate.flights import Struck
-from calibody.estimate.layout import IMPACTS, States
+from calibody.estimate.lasting import STICKS
+from calibody.estimate.layout import IMPACTS, PUSHES, States
+from calibody.estimate.pressed import logged
 from calibody.estimate.settle import met
 from calibody.mechanics.contact import basis
 from calibody.mechanics.structure import Numbers
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 def happened(run: Struck, model: Model, numbers: Numbers, states: States) -> list[Event]:
     """The impacts of a run as events of a motion."""
+    if not run.strikes:
+        return []
     found, values, spots = met(run, model, numbers, states), states.parts[IMPACTS], run.spots(model)
     approach, parting = found.approach, found.parting
     between, out = len(spots.links[0]), []
@@ -61,6 +65,7 @@ def log_of(run: Struck, model: Model, numbers: Numbers, states: States) -> Conta
         log.impulse[spots.owner[strike.spot], :, step] += event.impulse
         for node in (step, step + 1):
             log.kinetic[node] = _kinetic(run, numbers, states, node)
+    logged(run, model, numbers, states, log)
     return log
 
 
@@ -74,11 +79,37 @@ def _kinetic(run: Struck, numbers: Numbers, states: States, node: int) -> float:
 
 
 def slipping(problem: Observed, x: Sequence[States], owner: str) -> tuple[int, float]:
-    """How many impacts on a contact slip, and the largest tangential impulse over the normal one of those that stick."""
+    """How many impacts on a contact, and nodes where it lasts, slip, and the largest tangential impulse or force over the normal one of those that stick."""
     slips, least = 0, 0.0
     for run, states in zip(problem.runs, x, strict=True):
-        if isinstance(run, Struck):
-            for strike, name, (_, n, *t) in zip(run.strikes, run.owners, states.parts[IMPACTS], strict=True):
-                slips += name == owner and strike.mode == SLIP
-                least = max(least, float(np.hypot(*t)) / n if name == owner and strike.mode == STICK and n > 0.0 else 0.0)
+        if not isinstance(run, Struck):
+            continue
+        for strike, name, (_, n, *t) in zip(run.strikes, run.owners, states.parts[IMPACTS], strict=True):
+            slips += name == owner and strike.mode == SLIP
+            least = max(least, float(np.hypot(*t)) / n if name == owner and strike.mode == STICK and n > 0.0 else 0.0)
+        e, held = run.closed.pushes, run.closed
+        mine = np.array([name == owner for name in run.lasting_on], dtype=bool)[held.hold[e]] if len(e) else np.zeros(0, dtype=bool)
+        slips += int((mine & (held.modes[e] != STICKS)).sum())
+        force, stuck = states.parts[PUSHES][mine & (held.modes[e] == STICKS)] if mine.any() else np.zeros((0, 3)), 0.0
+        if len(force) and not slips:
+            usual = float(np.median(force[:, 0]))
+            stuck = max((float(np.hypot(*f[1:]) / f[0]) for f in force if f[0] > 0.1 * usual), default=0.0)
+        least = max(least, stuck)
     return slips, least
+
+
+def spells(run: Struck, owner: str) -> list[tuple[float, float, float]]:
+    """(first, last time, share that slips) of every time that a contact stays closed, one or several of its places."""
+    held, times, nodes = run.closed, run.clock, np.zeros((2, len(run.clock)), dtype=bool)
+    actual = np.full(run.K, -1)
+    actual[run.actual] = np.arange(len(run.actual))
+    mine = np.array([name == owner for name in run.lasting_on], dtype=bool)[held.hold]
+    for row, which in enumerate((np.isin(np.arange(len(mine)), held.gaps) & mine, mine & (held.modes != STICKS) & (held.tangents > 0))):
+        at = actual[held.node[which]]
+        nodes[row, at[at >= 0]] = True
+    closed = np.flatnonzero(nodes[0])
+    if not len(closed):
+        return []
+    ends = np.flatnonzero(np.diff(closed) > 2)
+    spans = zip(closed[np.append(0, ends + 1)], closed[np.append(ends, len(closed) - 1)], strict=True)
+    return [(float(times[a]), float(times[b]), float(nodes[1, a : b + 1].mean())) for a, b in spans]

@@ -49,7 +49,7 @@ def events(result: Result) -> tuple[Happened, ...]:
     """Of all runs of a fit, in the order of time."""
     out: list[Happened] = []
     for r, run in enumerate(result.problem.runs):
-        if not isinstance(run, Struck):
+        if not isinstance(run, Struck) or not run.strikes:
             continue
         model, numbers, _ = result.problem.model_of(r, result.theta)
         found = happened(run, model, numbers, result.states[r])

@@ -11,14 +11,13 @@ What is missed here is found where the fitted motion goes through something (`se
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import States
 from calibody.estimate.run import Run
-from calibody.estimate.settle import gaps
 from calibody.mechanics.contact import Spots
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
@@ -33,14 +32,6 @@ ALIKE = 1e-6
 """Gaps that differ by less than this, relative to their range, are of one place (the front and the back corner of a box that moves in a plane)."""
 
 
-@dataclass(frozen=True)
-class Hit:
-    """A place that touches at a time."""
-
-    time: float
-    spot: int
-
-
 def representatives(gap: np.ndarray) -> np.ndarray:
     """Of places (spots, nodes) whose gaps are the same all along, the first of each."""
     out: list[int] = []
@@ -52,8 +43,8 @@ def representatives(gap: np.ndarray) -> np.ndarray:
     return np.array(out, dtype=np.int64)
 
 
-def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Collection[str]) -> list[Hit]:
-    """The impacts that a motion of a run without any shows; `loose`: contacts whose place is not known."""
+def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Collection[str], closed: Mapping[int, np.ndarray] | None = None) -> list[Hit]:
+    """The impacts that a motion of a run without any shows; `loose`: contacts whose place is not known, `closed`: nodes at which places stay closed, which show none."""
     gap = gaps(run.structure, model, numbers, states.q)
     spots = Spots.of(run.structure, model)
     period = min((float(np.median(np.diff(d.times))) for d in run.data if len(d.times) > 1), default=run.h)
@@ -62,25 +53,26 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
     for spot in representatives(gap):
         own = gap[spot]
         offset = float(own.min()) if spots.owner_name(int(spot)) in loose else 0.0
-        hits += [Hit(float(run.times[k]), int(spot)) for k in _minima(own - offset, side)]
+        open_ = ~(closed or {}).get(int(spot), np.zeros(run.K, dtype=bool))
+        hits += [Hit(float(run.times[k]), int(spot)) for k in _minima(own - offset, side, open_)]
     return _lowest(hits, gap, run, side)
 
 
-def _minima(gap: np.ndarray, side: int) -> list[int]:
-    """Nodes at which a gap has a kink near zero."""
+def _minima(gap: np.ndarray, side: int, open_: np.ndarray) -> list[int]:
+    """Nodes at which a gap has a kink near zero, of those where it is open."""
     K = len(gap)
-    if K < 4 * side + 3:
+    if K < 4 * side + 3 or not open_[side:-side].any():
         return []
     bend = np.abs(gap[2 * side :] - 2.0 * gap[side:-side] + gap[: -2 * side])  # over two sides: what its accelerations make of it
-    usual = float(np.median(bend))
+    usual = float(np.median(bend[open_[side:-side]]))
     out = []
-    for k in range(side, K - side):
+    for k in np.flatnonzero(open_[side : K - side]) + side:
         around = gap[max(k - side, 0) : k + side + 1]
         if gap[k] > around.min() or gap[k] == gap[k - 1]:
             continue
         down, up = gap[k - side] - gap[k], gap[k + side] - gap[k]
         if down + up > SUDDEN * usual and down > 0.0 and gap[k] <= NEAR * (down + up):
-            out.append(k)
+            out.append(int(k))
     return out
 
 

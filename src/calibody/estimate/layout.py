@@ -25,8 +25,8 @@ from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.structure import Structure
 from calibody.solve.condensed import PATTERNS, Sparse
 
-NODES, MULTIPLIERS, PROCESS, RINGING, IMPACTS = "nodes", "multipliers", "process", "ringing", "impacts"
-BALANCE, CONSTRAINTS, START, STRIKES = "balance", "constraints", "start", "strikes"
+NODES, MULTIPLIERS, PROCESS, RINGING, IMPACTS, SEATS, PUSHES = "nodes", "multipliers", "process", "ringing", "impacts", "seats", "pushes"
+BALANCE, CONSTRAINTS, START, STRIKES, HOLDS = "balance", "constraints", "start", "strikes", "holds"
 
 
 def drive_block(channel: str) -> str:
@@ -159,6 +159,19 @@ class Impacts(Block):
         return out
 
     def carried(self, value: np.ndarray, to: Impacts) -> np.ndarray:
+        return value
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Seats(Block):
+    """Places that touch from an impact on: the value is (places, 4), a push of the coordinates and three components of the impulse, of which the first `width` are unknown."""
+
+    def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
+        out = value.copy()
+        out[:, : self.width] += d
+        return out
+
+    def carried(self, value: np.ndarray, to: Seats) -> np.ndarray:
         return value
 
 

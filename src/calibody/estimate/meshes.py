@@ -17,13 +17,14 @@ from calibody.estimate.coupling import coupled
 from calibody.estimate.dry import FINER, FRICTION_STAGES, SHARPER, rms_rates, turning, unknown_widths
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.first import begun
+from calibody.estimate.from_start import led
 from calibody.estimate.hyper import Hyper, MemoryTime
 from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.maximise import maximise
 from calibody.estimate.problem import Problem
-from calibody.estimate.proposals import Proposed, hinted, proposed
+from calibody.estimate.proposals import Proposed, hinted
 from calibody.estimate.run import Run
 from calibody.estimate.sequence import searched, told_of
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
@@ -309,6 +310,6 @@ class Meshes:
         """The first motion of all runs, and the problem with what it tells."""
         problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
         if not self.touching.act:
-            return problem, x
-        self.proposed = proposed(problem, x, theta)
+            return problem, led(problem, x, theta)
+        self.proposed = self.touching.proposed(problem, x, theta)
         return self.touching.begun(problem, x, theta, self.proposed)

@@ -23,7 +23,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
 from calibody.estimate.flights import Struck
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, IMPACTS, NODES, START, STRIKES, States, term
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, START, STRIKES, States, term
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
@@ -248,7 +248,7 @@ class Problem(Observed[Run, States]):
 
     def _impacts_by_parameters(self, run: Struck, theta: np.ndarray, Ct: np.ndarray, motion: States) -> np.ndarray:
         """With the derivatives of the equations of impacts, by differences: they are few."""
-        own = run.layout.row_place[STRIKES]
+        own = slice(run.layout.row_place[STRIKES].start, run.layout.row_place[HOLDS].stop)
         for k, e in enumerate(self.entries):
             if e.group is None and all(place.sensor is not None for place in e.places):
                 continue
@@ -291,8 +291,8 @@ class Problem(Observed[Run, States]):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
             balance = run.layout.row_place[BALANCE]
             rows, by = part.C - noise - part.Ct @ linear[own], part.Ct
-            if isinstance(run, Struck):  # impulses are unknown, whatever they are
-                rows, by = run.keep_balance(rows), run.keep_balance(by)
+            if isinstance(run, Struck):  # impulses and forces of contacts are unknown, whatever they are
+                rows, by = run.keep_balance(rows - run.pressed(part.Cx, motion)), run.keep_balance(by)
             known += float(np.abs(rows[balance]).sum())
             total += float(np.abs(by[balance] * linear[own]).sum())
         return known < 1e-6 * total

@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibody.estimate.flights import MASKED, Struck
-from calibody.estimate.kinks import Hit, representatives
+from calibody.estimate.hits import Hit, gaps
+from calibody.estimate.kinks import representatives
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
-from calibody.estimate.settle import TAIL, gaps
+from calibody.estimate.settle import TAIL
 from calibody.estimate.unknowns import Entry
 from calibody.estimate.untouched import UNLIKELY
 from calibody.estimate.watched import Start, Watched, coordinates
@@ -52,6 +53,8 @@ SURE = 2.0
 """Sampling periods before the first contact at which the first flight ends."""
 SEED = 1
 """Of the particles of the first run: a fit is the same every time."""
+HOPELESS = 10.0
+"""Times the expected sum of squares from which on no particle is like the data: something else happens there than single impacts."""
 FLIGHTS = 8
 """Times that the first flight is fitted, each to where the last says that it ends."""
 SPREAD, FEW = 40, 0.1
@@ -223,7 +226,7 @@ class Search:
             out.sort(key=lambda p: p.score)
             if out and out[0].score < expected + 2.0 * UNLIKELY * np.sqrt(2.0 * expected):
                 break
-        return self._distinct(out)
+        return self._distinct(out) if out and out[0].score < HOPELESS * expected else []
 
     def _expected(self, first: int) -> float:
         """Of the score of the truth: a one for every number that is compared."""
@@ -334,10 +337,11 @@ class Proposed:
         return self.proposals[0]
 
 
-def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
-    """Of all runs in which a body flies freely and strikes something, by their number."""
+def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int]) -> dict[int, Proposed]:
+    """Of those of these runs in which a body flies freely and strikes something, by their number."""
     out = {}
-    for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+    for r in runs:
+        run, states = problem.runs[r], x[r]
         search = Search.of(problem, r, theta, run, states.q, SEED + r)
         with np.errstate(all="ignore"):  # particles may go anywhere
             proposals = search.found() if search is not None else []

@@ -16,13 +16,14 @@ import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.flights import Struck
-from calibody.estimate.kinks import Hit, representatives
+from calibody.estimate.hits import Hit, gaps
+from calibody.estimate.kinks import representatives
+from calibody.estimate.landing import hits_of
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.proposals import Proposed
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.run import Run
-from calibody.estimate.settle import gaps
 from calibody.estimate.touching import Touching
 from calibody.estimate.untouched import UNLIKELY
 from calibody.mechanics.structure import Numbers
@@ -149,7 +150,8 @@ def _best(
 def _same(a: Run, b: Run) -> bool:
     """Whether two runs have the same impacts, in the same modes."""
     mine, its = (run.strikes if isinstance(run, Struck) else () for run in (a, b))
-    return [(s.spot, s.mode, s.towards) for s in mine] == [(s.spot, s.mode, s.towards) for s in its]
+    stays = [run.holds if isinstance(run, Struck) else () for run in (a, b)]
+    return stays[0] == stays[1] and [(s.spot, s.mode, s.towards) for s in mine] == [(s.spot, s.mode, s.towards) for s in its]
 
 
 def _proposed(touching: Touching, problem: Problem, r: int, begin: np.ndarray, found: Proposed) -> Iterator[tuple[Run, States, np.ndarray]]:
@@ -196,7 +198,7 @@ def _alike(tried: Sequence[Solution], problem: Problem, r: int) -> Iterator[Othe
 
 def _options(run: Run, mesh: Run, model: Model, numbers: Numbers, states: States) -> Iterator[list[Hit]]:
     """Other sequences than that of a run."""
-    hits = [Hit(t, s.spot) for t, s in zip(run.taus, run.strikes, strict=True)] if isinstance(run, Struck) else []
+    hits = hits_of(run) if isinstance(run, Struck) else []
     gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
     places = representatives(gap)
     period = min((float(np.median(np.diff(d.times))) for d in run.data if len(d.times) > 1), default=run.h)

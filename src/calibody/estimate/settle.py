@@ -2,6 +2,7 @@
 
 After every step (`minimise` asks): an impact whose time has left its interval by more than `BEYOND` steps is handed to the interval it is in; stick or slip is what the law of impacts
 decides from the velocity before. Each is changed `MOST` times at most: what goes back and forth between two states stays in the last.
+Contact that lasts sticks or slips at every node as its own forces and velocities say (`held.py`).
 Once the equations hold: an impact that pulls is taken out (`pushing`), and where the motion goes through something, one is put in (`missed`).
 """
 
@@ -12,20 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibody.estimate import strikes as law
+from calibody.estimate import held, landing, strikes as law
 from calibody.estimate.flights import Struck
+from calibody.estimate.hits import gaps
 from calibody.estimate.layout import IMPACTS, NODES, States, interpolated
 from calibody.estimate.run import Run
 from calibody.estimate.strikes import LAWLESS, Met, Strike
-from calibody.mechanics.contact import Spots
-from calibody.mechanics.kinematics import Geometry, poses
-from calibody.mechanics.structure import Numbers, Structure
+from calibody.mechanics.structure import Numbers
 from calibody.model import Model
-from calibody.model.contact import NEWTON
 from calibody.steppers.events import SLIP, STICK
 
-LAWS = (NEWTON,)
-"""Of contacts and limits that strike; forces of contacts that give way are no impacts."""
 BEYOND = 0.25
 """Steps beyond its interval from which on an impact is handed over."""
 MOST = 4
@@ -79,19 +76,31 @@ def shown(strike: Strike, W: np.ndarray, before: np.ndarray, after: np.ndarray) 
 
 
 def settled(run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States] | None:
-    """The run with its impacts as they are now; None where nothing changes."""
+    """The run with its impacts and its lasting contact as they are now; None where nothing changes."""
+    new = _impacts(run, model, numbers, states) if run.strikes else None
+    run, states = (run, states) if new is None else new  # type: ignore[assignment]
+    changed = held.flipped(run, model, numbers, states)
+    if changed is None and new is None:  # where it sticks and slips is settled: so is then what pulls
+        changed = held.released(run, states)
+    return new if changed is None else landing.held_anew(run, states, changed, model, numbers)
+
+
+def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Struck, States] | None:
+    """The run with its impacts as they are now."""
     spots, found = run.spots(model), met(run, model, numbers, states)
     values, W = states.parts[IMPACTS], law.mobility(found)
     approach = found.approach
     new: list[Strike] = []
-    sampled = values[:, 0].copy()
+    sampled, stays = values[:, 0].copy(), {s.strike: s for s in run.seats}
     for i, strike in enumerate(run.strikes):
         changed = strike
         if strike.changes >= MOST:
             sampled[i] = run.taus[i]
         else:
             changed = _handed(run, changed, float(values[i, 0]))
-            if strike.mode != LAWLESS and _joined_well(found, i, run.h):
+            if i in stays:  # friction is that of the flight after
+                changed = replace(changed, **landing.friction(run, i)) if any(s.own for s in run.seats if s.strike == i) else changed
+            elif strike.mode != LAWLESS and _joined_well(found, i, run.h):
                 changed, _ = decided(changed, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
         if changed != strike or _passed(run, i, sampled[i]):
             changed = replace(changed, changes=strike.changes + 1)
@@ -100,7 +109,9 @@ def settled(run: Struck, model: Model, numbers: Numbers, states: States) -> tupl
     taus, keep, new = np.sort(sampled), order.tolist(), [new[i] for i in order]
     if tuple(new) == run.strikes:
         return None
-    return moved(run, states, keep, new, taus)
+    moved_, to = moved(run, states, keep, new, taus, model, numbers)
+    assert isinstance(moved_, Struck)
+    return moved_, to
 
 
 def _joined_well(found: Met, i: int, h: float) -> bool:
@@ -109,11 +120,11 @@ def _joined_well(found: Met, i: int, h: float) -> bool:
     return bool(np.abs(found.apart[:, i]).max() <= MET * h * speed)
 
 
-def pushing(run: Struck, states: States) -> tuple[Run, States] | None:
+def pushing(run: Struck, states: States, model: Model, numbers: Numbers) -> tuple[Run, States] | None:
     """The run without impacts that pull; None where all push."""
     values = states.parts[IMPACTS]
     keep = np.flatnonzero(values[:, 1] > 0.0).tolist()
-    return None if len(keep) == len(values) else moved(run, states, keep, [run.strikes[i] for i in keep], values[keep, 0])
+    return None if len(keep) == len(values) else moved(run, states, keep, [run.strikes[i] for i in keep], values[keep, 0], model, numbers)
 
 
 def _handed(run: Struck, strike: Strike, tau: float) -> Strike:
@@ -129,12 +140,14 @@ def _passed(run: Struck, i: int, tau: float) -> bool:
     return any(np.searchsorted(d.times, run.taus[i]) != np.searchsorted(d.times, tau) for d in run.data)
 
 
-def moved(run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike], taus: np.ndarray) -> tuple[Run, States]:
+def moved(run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike], taus: np.ndarray, model: Model, numbers: Numbers) -> tuple[Run, States]:
     """The run with other impacts, of which number k was number keep[k] before, and its motion."""
-    if not new:
+    flights = {f: sum(i < f for i in keep) for f in range(len(run.strikes) + 1)}
+    holds = landing.merged(run, flights)
+    if not new and not holds:
         plain = run.changed((), ())
         return plain, plain.still(states.q[:, 0]).changed(**{NODES: states.q[:, run.actual]})
-    to = run.changed(new, taus)
+    to = run.changed(new, taus, holds)
     assert isinstance(to, Struck)
     parts = []
     for flight in range(len(new) + 1):
@@ -148,8 +161,10 @@ def moved(run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike
         impacts[k, 2 + strike.tangents :] = 0.0
     if run.turning is not None:
         to = replace(to, turning=_on_mesh(run, run.turning)[:, to.intervals])
-    rest = to.still(states.q[:, 0])
-    return to, rest.changed(**{NODES: np.concatenate(parts, axis=1), IMPACTS: impacts})
+    nodes = np.concatenate(parts, axis=1)
+    to = landing.marked(to, model, numbers, to.still(states.q[:, 0]).changed(nodes=nodes))
+    rest = to.still(states.q[:, 0]).changed(**{NODES: nodes, IMPACTS: impacts})
+    return to, landing.remembered(run, states, flights, {i: k for k, i in enumerate(keep)}, to, rest)
 
 
 def _on_mesh(run: Struck, by_interval: np.ndarray) -> np.ndarray:
@@ -183,18 +198,12 @@ class Missed:
     spot: int
 
 
-def gaps(structure: Structure, model: Model, numbers: Numbers, q: np.ndarray) -> np.ndarray:
-    """(spots, nodes) along coordinates q (nq, nodes) of a tree; infinite of what does not strike because its law is another."""
-    spots = Spots.of(structure, model)
-    H = poses(structure, Geometry.of(structure, numbers), q)
-    strikes = np.array([x.law in LAWS for x in (*model.contacts, *model.limits)], dtype=bool)
-    return np.where(strikes[spots.owner][:, None], spots.gaps(spots.touch(H), q[structure.scalar_positions]), np.inf)
-
-
 def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed | None:
     """Where the motion goes deepest through something, at the time when it enters; None: nowhere."""
     mesh = run.mesh if isinstance(run, Struck) and run.mesh is not None else run
     gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
+    if isinstance(run, Struck):
+        gap[run.shut] = np.inf
     depth = np.where(np.isfinite(gap), -gap, -1.0) / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
     depth[:, mesh.times > run.recording.end - TAIL * run.recording.period] = -1.0
     spot, node = np.unravel_index(int(np.argmax(depth)), depth.shape)
@@ -206,4 +215,4 @@ def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed |
     if k == 0:
         return None
     a, b = float(gap[spot, k - 1]), float(gap[spot, k])
-    return Missed(float(mesh.times[k - 1] + mesh.h * a / (a - b)), int(spot))
+    return Missed(float(mesh.times[k - 1] + (mesh.h * a / (a - b) if np.isfinite(a) else mesh.h)), int(spot))

@@ -13,6 +13,10 @@ and with the rows `J = (J_n, J_t)` of the place that touches, all at q-, impulse
 for as many unknowns: the 2 nv of the start of a flight, tau and L. Everything is smooth in tau, also where it passes a node: the flights go on beyond it. Parabolas through nodes of the
 variational scheme are of second order, as the nodes are. With `law = "free"` the second line is left out: impulses are whatever the data say.
 
+A place that stays closed after an impact (`Seat`), the one that strikes or another that goes on touching, closes the nodes of the flight after it (`lasting.py`), which says all that gap and
+restitution would: then these are no equations, the impulse of each such place enters the momenta, and, since the gap of the flight after is closed already, a push `J_n' sigma` of unknown size
+the coordinates. Of a place that was open before and is not the one that strikes (a face that falls flat) sigma is how far it was still away.
+
 In the plane one of the two tangents moves nothing; the friction of a place has as many directions as its mobility has (`Strike.tangents`), and impulses along the others are zero.
 
 Derivatives are central differences of these few rows, all impacts and all unknowns of a run in one batch.
@@ -31,7 +35,7 @@ from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.shapes import Touch
 from calibody.mechanics.structure import BALL, FREE, Numbers, Structure
-from calibody.steppers.events import SLIP, STICK
+from calibody.steppers.events import STICK
 
 LAWLESS = "free"
 """The mode of an impact whose impulses follow no law."""
@@ -58,10 +62,52 @@ class Strike:
     changes: int = 0
     """How often it was changed on the way."""
 
+
+@dataclass(frozen=True)
+class Seat:
+    """A place that is closed from an impact on: of which impact, and how friction acts then."""
+
+    strike: int
+    spot: int
+    own: bool
+    """Whether it is the place that strikes, whose impulse is that of the impact."""
+    mode: int
+    """As of `lasting.Hold.modes`."""
+    tangents: int
+    turn: float
+    kept: bool
+    """Whether its gap is an equation of its own ..."""
+    across: tuple[bool, bool]
+    """... and its stick."""
+
     @property
-    def equations(self) -> int:
-        """Rows of its own beside those that tie flights together: the gap, and its law."""
-        return 1 if self.mode == LAWLESS else 2 + self.tangents
+    def picks(self) -> list[int]:
+        """Which of the equations that there could be (`seated`) it has; `width` 3."""
+        if self.own or not self.kept:
+            return [*([] if self.kept else [0]), 3, 4, 5]
+        return self._friction(1, 4)
+
+    def _friction(self, rubbed: int, push: int) -> list[int]:
+        """Of both tangents: friction, none where the flight after sticks, or no impulse."""
+        out = []
+        for c in range(2):
+            if c >= self.tangents or (self.mode == 0 and not self.across[c]):
+                out.append(push + c)
+            elif self.mode != 0:
+                out.append(rubbed + c)
+        return out
+
+
+GAP, REBOUND, SLIPS, RUBBED, IMPULSE = 0, 1, 2, 4, 6
+"""Where the equations that an impact could have stand (`candidates`): gap, restitution, slip along both tangents, friction along both, impulse along all three."""
+
+
+def picks(strike: Strike, seat: Seat | None) -> list[int]:
+    """Which of them it has: as many as unknowns."""
+    if seat is not None:
+        return [GAP, *seat._friction(RUBBED, IMPULSE + 1)]
+    law = [] if strike.mode == LAWLESS else [REBOUND, *((SLIPS if strike.mode == STICK else RUBBED) + c for c in range(strike.tangents))]
+    return [GAP, *law, *(IMPULSE + 1 + c for c in range(strike.tangents, 2))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +138,8 @@ class Met:
     rows: np.ndarray
     mass: np.ndarray
     touch: Touch
+    T: np.ndarray
+    Z: np.ndarray
 
     @property
     def approach(self) -> np.ndarray:
@@ -149,34 +197,44 @@ def meet(structure: Structure, numbers: Numbers, spots: Spots, which: np.ndarray
     gaps = spots.gaps(touch, q[structure.scalar_positions])
     Z = np.eye(structure.nv)[plan_of(structure).coordinate_dof]
     rows = rates_of(spots, touch, T, Z, which)
-    return Met(q, difference(structure, end, q), before, after, gaps[which, np.arange(len(which))], rows, mass_matrices(structure, numbers, H, T), touch)
+    return Met(q, difference(structure, end, q), before, after, gaps[which, np.arange(len(which))], rows, mass_matrices(structure, numbers, H, T), touch, T, Z)
 
 
-def equations(strikes: Sequence[Strike], spots: Spots, met: Met, impulse: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """(2 nv, impacts) that tie the flights together, lengths and momenta over h, and (4, impacts): gap, law of the normal, laws of the two tangents; those that a strike does not have are zero.
+def candidates(strikes: Sequence[Strike], spots: Spots, met: Met, impulse: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """(2 nv, impacts) that tie the flights together, lengths and momenta over h, and (9, impacts) the equations that they could have of their own: see `GAP` and what follows it.
 
     The impacts may be several copies of the strikes, one after the other.
     """
     m = met.before.shape[1]
     copies = m // len(strikes)
-    turn = np.tile([s.turn for s in strikes], copies)
-    which = np.tile([s.spot for s in strikes], copies)
-    slips, sticks = (np.tile([s.mode == mode for s in strikes], copies) for mode in (SLIP, STICK))
-    tangents, towards = (np.tile([getattr(s, name) for s in strikes], copies) for name in ("tangents", "towards"))
+    turn, tangents, towards, which = (np.tile([getattr(s, name) for s in strikes], copies) for name in ("turn", "tangents", "towards", "spot"))
     rows = _turned_rows(met.rows, turn)
     jump = np.einsum("ijm,jm->im", met.mass, met.after - met.before) - np.einsum("mkj,mk->jm", rows, impulse)
     u_before, u_after = (np.einsum("mkj,jm->km", rows, v) for v in (met.before, met.after))
-    out = np.zeros((4, m))
-    out[0] = met.gap
-    lawful = slips | sticks
-    out[1] = np.where(lawful, u_after[0] + spots.restitution[which] * u_before[0], 0.0)
-    slip, L = u_after[1:], impulse[:, 1:].T
+    rebound = u_after[0] + spots.restitution[which] * u_before[0]
+    rubbed = impulse[:, 1:].T + spots.friction[which] * impulse[:, 0] * _way(u_after[1:], tangents, towards)
+    return np.concatenate([met.apart, jump]) / h, np.concatenate([met.gap[None], rebound[None], u_after[1:], rubbed, impulse.T])
+
+
+def _way(slip: np.ndarray, tangents: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """(2, places): the direction of a slip; as decided with one tangent."""
     length = np.sqrt((slip**2).sum(axis=0))
-    way = np.where(tangents == 2, slip / np.where(length > 0.0, length, 1.0), np.stack([towards, np.zeros(m)]))
-    rubbed = L + spots.friction[which] * impulse[:, 0] * way
-    out[2:] = np.where(slips, rubbed, np.where(sticks, slip, 0.0))
-    out[2:] = np.where(np.arange(2)[:, None] < tangents, out[2:], 0.0)
-    return np.concatenate([met.apart, jump]) / h, out
+    return np.where(tangents == 2, slip / np.where(length > 0.0, length, 1.0), np.stack([towards, np.zeros(len(towards))]))
+
+
+def seated(seats: Sequence[Seat], spots: Spots, met: Met, values: np.ndarray, h: float, strikes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What seats add to the equations that tie flights together (2 nv, impacts), the equations that they could have of their own (6, seats): push, friction along both tangents and the three
+    components of the impulse; their rows (seats, 3, nv), and the directions of friction (2, seats). `values` (seats, 4); copies as of `candidates`."""
+    copies = met.before.shape[1] // strikes
+    at = (np.arange(copies)[:, None] * strikes + np.array([s.strike for s in seats])).ravel()
+    which, tangents, turn, mode = (np.tile([getattr(s, name) for s in seats], copies) for name in ("spot", "tangents", "turn", "mode"))
+    rows = _turned_rows(rates_of(spots, met.touch, met.T, met.Z, which, at), turn)
+    nv, tied = rows.shape[2], np.zeros((2 * rows.shape[2], met.before.shape[1]))
+    np.add.at(tied[:nv].T, at, -rows[:, 0] * values[:, :1])
+    np.add.at(tied[nv:].T, at, -np.einsum("mkj,mk->mj", rows, values[:, 1:]))
+    way = _way(np.einsum("mkj,jm->km", rows[:, 1:], met.after[:, at]), tangents, mode.astype(float))
+    rubbed = values[:, 2:].T + spots.friction[which] * values[:, 1] * way
+    return tied / h, np.concatenate([values[:, :1].T, rubbed, values[:, 1:].T]), rows, way
 
 
 def _turned_rows(rows: np.ndarray, turn: np.ndarray) -> np.ndarray:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import kinks, strikes as law
+from calibody.estimate import held, kinks, landing, proposals, staying, strikes as law
 from calibody.estimate.flights import Struck
+from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.observed import Sensors
 from calibody.estimate.problem import Problem
@@ -97,10 +98,19 @@ class Touching:
                 both.append(self.as_proposed(problem, proposed[r], proposed[r].best, theta))
                 continue
             model, numbers, sensors = problem.model_of(r, theta)
-            hits = kinks.found(run, model, numbers, states, self.loose)
+            stays, closed = staying.found(run, model, numbers, states, self.loose) if self.mode == LAW else ([], {})
+            hits = [*stays, *kinks.found(run, model, numbers, states, self.loose, closed)]
             both.append(self.struck(run, hits, model, numbers, sensors) if hits else (run, states))
         self.check([run for run, _ in both])
         return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
+
+    def proposed(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
+        """Of runs in which a body flies freely and nothing stays closed, the sequences of impacts that a search by simulation finds."""
+        if self.mode != LAW:
+            return {}
+        models = [problem.model_of(r, theta)[:2] for r in range(len(problem.runs))]
+        flies = [r for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)) if not staying.found(run, *models[r], states, self.loose)[0]]
+        return proposals.proposed(problem, x, theta, flies)
 
     def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Struck, States]:
         """A run with the impacts of a proposal, and the motion of its particle."""
@@ -110,13 +120,17 @@ class Touching:
         struck = self._with_strikes(found.mesh, proposal.hits, model)
         return self.decided(struck, model, numbers, found.search.motion(proposal, struck, numbers, found.q), lawful=True)
 
-    def struck(self, run: Run, hits: Sequence[kinks.Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
-        """A run without impacts as one with these, and its first motion."""
-        struck, states = first_motion(self._with_strikes(run, sorted(hits, key=lambda hit: hit.time), model), model, numbers, sensors)
+    def struck(self, run: Run, hits: Sequence[Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
+        """A run without impacts as one with these and what stays closed, and its first motion."""
+        every, hits = hits, landing.landings(hits, float(run.times[0]))
+        struck, states = first_motion(self._with_strikes(run, hits, model), model, numbers, sensors)
         assert isinstance(struck, Struck)
-        return self.decided(struck, model, numbers, states)
+        if hits:
+            struck, states = self.decided(struck, model, numbers, states)
+        return landing.begun(struck, every, model, numbers, states)
 
-    def _with_strikes(self, run: Run, hits: Sequence[kinks.Hit], model: Model) -> Struck:
+    def _with_strikes(self, run: Run, hits: Sequence[Hit], model: Model) -> Struck:
+        """A run without impacts as one with these; what they do is decided later."""
         count = run.K
         nodes = [int(np.clip(np.floor((hit.time - run.times[0]) / run.h), 0, count - 2)) for hit in hits]
         spots = Spots.of(run.structure, model)
@@ -144,23 +158,37 @@ class Touching:
         problem, x = solution.problem, list(solution.x)
         runs, more = list(problem.runs), False
         for r, run in enumerate(runs):
-            pushed = pushing(run, x[r]) if isinstance(run, Struck) else None
-            if pushed is not None:
-                (runs[r], x[r]), more = pushed, True
-                continue
             model, numbers, sensors = problem.model_of(r, solution.theta)
-            hit = missed(run, model, numbers, x[r])
-            if hit is None:
-                continue
-            known = [kinks.Hit(t, s.spot) for t, s in zip(x[r].parts[IMPACTS][:, 0], run.strikes, strict=True)] if isinstance(run, Struck) else []
-            mesh = run.changed((), ()) if isinstance(run, Struck) else run
-            runs[r], x[r] = self.struck(mesh, [*known, kinks.Hit(hit.time, hit.spot)], model, numbers, sensors)
-            more = True
+            other = self._other(run, x[r], model, numbers, sensors)
+            if other is not None:
+                (runs[r], x[r]), more = other, True
         return (replace(problem, runs=tuple(runs)), x) if more else None
+
+    def _other(self, run: Run, states: States, model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States] | None:
+        """A run without what pulls, or with what the motion goes through; None where neither is."""
+        if isinstance(run, Struck):
+            pushed = pushing(run, states, model, numbers) if run.strikes else None
+            if pushed is not None:
+                return pushed
+            holds = held.released(run, states)
+            if holds is not None:
+                return landing.held_anew(run, states, holds, model, numbers)
+        hit = missed(run, model, numbers, states)
+        if hit is None:
+            return None
+        if isinstance(run, Struck):
+            gap = gaps(run.structure, model, numbers, states.q[:, run.actual])[hit.spot]
+            node = int(np.searchsorted(run.clock, hit.time))
+            longer = held.prolonged(run, gap, hit.spot, node)
+            if longer is not None:
+                return landing.held_anew(run, states, longer, model, numbers)
+        known = landing.hits_of(run) if isinstance(run, Struck) else []
+        mesh = run.changed((), ()) if isinstance(run, Struck) else run
+        return self.struck(mesh, [*known, Hit(hit.time, hit.spot)], model, numbers, sensors)
 
     def check(self, runs: Sequence[Run]) -> None:
         """A sentence for an unknown of a contact that nothing touches."""
-        touched = {name for run in runs if isinstance(run, Struck) for name in run.owners}
+        touched = {name for run in runs if isinstance(run, Struck) for name in (*run.owners, *run.lasting_on)}
         for name, owner in self.asked:
             if owner not in touched:
                 raise CalibodyError(
@@ -206,4 +234,4 @@ def refined(run: Run, old: Run) -> Run:
     if not isinstance(old, Struck):
         return run
     strikes = [replace(s, node=int(np.clip(np.floor((t - run.times[0]) / run.h), 0, run.K - 2)), changes=0) for s, t in zip(old.strikes, old.taus, strict=True)]
-    return Struck.between(run, strikes, old.taus)
+    return Struck.between(run, strikes, old.taus, [landing.finer(hold, old.clock, run.times) for hold in old.holds])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.estimate.flights import Struck
-from calibody.estimate.happened import slipping
+from calibody.estimate.happened import slipping, spells
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.settle import missed
 from calibody.mechanics.contact import Spots
@@ -29,6 +29,8 @@ NEAR = 0.01
 """A gap below this share of the range that it has in a run counts as touching: impacts lie between samples."""
 COARSE = 0.1
 """Relative standard deviation from which estimates from impacts are not trusted: their distributions are long-tailed there, and intervals cover less than they say."""
+TOLD = 4
+"""Spells of lasting contact that are named."""
 UNLIKELY = 4.0
 """Standard deviations of chi2 from which on a sequence of impacts is not believed."""
 
@@ -44,14 +46,16 @@ def sentences(problem: Observed, solution: Solution, recordings: list[Recording]
 def _acted(problem: Observed, solution: Solution, recordings: list[Recording], found: Uncertainty, names: list[str]) -> list[str]:
     """Of contacts that act."""
     count = Counter(name for run in problem.runs if isinstance(run, Struck) for name in run.owners)
-    if not count:
+    stays = list(_stays(problem, recordings))
+    if not count and not stays:
         lasting = [
-            f"The fitted motion of {run} is at {name} at t = {time:.4g} s, and no impact was found: contact that lasts does not act in fits, so do not trust the estimates, and cut the "
-            "recording to where nothing rests."
+            f"The fitted motion of {run} is at {name} at t = {time:.4g} s, and no impact was found: and nothing that lasts: do not trust the "
+            "estimates, and cut the recording to where nothing touches."
             for run, name, time in _reached(problem, solution, recordings, names)
         ]
         return lasting or ["Nothing touches in these recordings: contacts and limits say nothing."]
-    out = [f"{', '.join(f'{n} impacts on {name}' if n > 1 else f'one impact on {name}' for name, n in sorted(count.items()))}."]
+    out = [f"{', '.join(f'{n} impacts on {name}' if n > 1 else f'one impact on {name}' for name, n in sorted(count.items()))}."] if count else []
+    out += stays
     if not solution.converged:
         return out
     ratio = found.chi2 / found.dof if found.dof > 0 else 1.0
@@ -61,6 +65,17 @@ def _acted(problem: Observed, solution: Solution, recordings: list[Recording], f
             'wrong, something rests or slides, or the law of impacts is not the model\'s (try contacts = "free").'
         )
     return [*out, *_through(problem, solution, recordings), *_wide(found), *_sticking(problem, solution)]
+
+
+def _stays(problem: Observed, recordings: list[Recording]) -> Iterator[str]:
+    """Where contact lasts, and where it slips."""
+    for run, recording in zip(problem.runs, recordings, strict=True):
+        for name in dict.fromkeys(run.lasting_on if isinstance(run, Struck) else ()):
+            mine = spells(run, name)  # type: ignore[arg-type]
+            of_run = f" in {recording.name}" if len(recordings) > 1 else ""
+            told = [f"from {a:.4g} to {b:.4g} s" + (f" (slipping {100 * share:.0f} % of the time)" if share else "") for a, b, share in mine[:TOLD]]
+            more = f" and {len(mine) - TOLD} times more" if len(mine) > TOLD else ""
+            yield f"{name} stays closed{of_run} {', '.join(told)}{more}."
 
 
 def _through(problem: Observed, solution: Solution, recordings: list[Recording]) -> list[str]:
@@ -96,7 +111,8 @@ def _sticking(problem: Observed, solution: Solution) -> list[str]:
             continue
         slips, least = slipping(problem, solution.x, name)
         if not slips:
-            out.append(f"No impact on {name} slipped, so its friction is at least {least:.3g}, and not determined beyond that.")
+            what = "No impact on" if not any(name in run.lasting_on for run in problem.runs if isinstance(run, Struck)) else "Nothing on"
+            out.append(f"{what} {name} slipped, so its friction is at least {least:.3g}, and not determined beyond that.")
     return out
 
 

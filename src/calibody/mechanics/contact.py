@@ -267,16 +267,17 @@ class Spots:
         return rates, acts, directions
 
 
-def rates_of(spots: Spots, touch: Touch, T: np.ndarray, Z: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """(nodes, 3, nv): of one spot at each of several nodes the rates of (gap, slip, slip) by the velocities, as `Spots.rows`; twists T (6, nv, nodes), gradients Z (coordinates, nv) that are
-    the same at all nodes, as in `tree`."""
+def rates_of(spots: Spots, touch: Touch, T: np.ndarray, Z: np.ndarray, which: np.ndarray, nodes: np.ndarray | None = None) -> np.ndarray:
+    """(places, 3, nv): of spots, each at one of several nodes (`nodes`; None: one after the other), the rates of (gap, slip, slip) by the velocities, as `Spots.rows`; twists T (6, nv, nodes),
+    gradients Z (coordinates, nv) that are the same at all nodes, as in `tree`."""
+    nodes = np.arange(len(which)) if nodes is None else nodes
     rates = np.zeros((len(which), 3, T.shape[1]))
     between = len(spots.links[0])
     here, there = np.flatnonzero(which < between), np.flatnonzero(which >= between)
     if len(here):
-        spot = which[here]
-        n, a, b = (x[:, spot, here].T for x in (touch.normal, touch.at_a, touch.at_b))
-        directions, Th = basis(n), T[..., here]
+        spot, at = which[here], nodes[here]
+        n, a, b = (x[:, spot, at].T for x in (touch.normal, touch.at_a, touch.at_b))
+        directions, Th = basis(n), T[..., at]
         for k in range(3):
             u = directions[:, k]
             along = np.einsum("mi,ijm->mj", u, Th[3:])

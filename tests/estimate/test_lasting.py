@@ -1,0 +1,177 @@
+"""Contact that lasts in fits: derivatives, known truths from guesses twice off, forces, and what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from impact_problems import cube_model
+from lasting_problems import Case, deviations, disk, falling_flat, incline, resting, wheel
+
+import calibody as cb
+from calibody.estimate.flights import Struck
+from calibody.estimate.landing import hits_of, holds_of
+from calibody.estimate.lasting import END
+from calibody.estimate.problem import Problem
+from calibody.estimate.recipe import prepared
+from calibody.estimate.reported import initial_theta
+
+
+def begun(case: Case, recording: cb.Recording, h: float) -> tuple[Problem, list, np.ndarray]:
+    worker, base = prepared(case.model, [recording], case.guess, "none", "auto", h)
+    theta = initial_theta(worker.unknowns)
+    problem, x = worker.begin(worker.problem(base, worker.noises), theta)
+    return problem.sharpened(np.ones(len(problem.runs[0].structure.law_owners))), x, theta
+
+
+def puck() -> Case:
+    """A ball that slides across the floor in space while it spins: friction turns round."""
+    body, ball = cb.Body("body", mass=0.3, inertia=(3e-4, 3e-4, 3e-4)), cb.Geometry("ball", "body", "sphere", (0.05,))
+    model = cb.Model("puck", [body], [cb.Joint("free", "body", "free")], geometries=[ball], contacts=[cb.Contact("floor", "ball", friction=0.3)])
+    motion = cb.simulate(model, 0.3, h=1e-3, initial={"joint.free.position": (0, 0, 0.05), "joint.free.rate": (0.8, 0.3, 0, 5, -7, 12)})
+    channels = {f"body.body.{q}.{c}": sd for q, sd in (("position", 1e-4), ("angle", 1e-3)) for c in "xyz"}
+    return Case(model, motion, channels, (), 0.01, {}, {"contact.floor.friction": 0.2})
+
+
+CASES = {"disk": (disk, 0.03), "stop": (resting, 0.008), "flat": (falling_flat, 0.01), "wheel": (lambda: wheel(0.35, 0.25, 0.5), 0.008), "space": (puck, 0.01)}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_derivatives_of_a_run_with_contact_that_lasts(name: str) -> None:
+    """And as many equations as unknowns, but for a start, which they leave open."""
+    make, h = CASES[name]
+    case = make()
+    problem, x, theta = begun(case, case.recording(), h)
+    run, random = problem.runs[0], np.random.default_rng(1)
+    assert isinstance(run, Struck) and run.holds
+    away = np.zeros(run.layout.size)
+    for block in ("pushes", "seats"):
+        if block in run.layout.place:
+            at = run.layout.place[block]
+            away[at] = random.standard_normal(at.stop - at.start)
+    x = problem.move(x, away)
+    part = problem.linearise(x, theta, hold_scale=False).parts[0]
+    assert 0 < run.layout.size - run.layout.rows < 2 * run.structure.nv or not any(h.flight == 0 for h in run.holds)
+    assert np.linalg.matrix_rank(part.Cx.toarray()) == run.layout.rows
+    for _ in range(2):
+        d, size = random.standard_normal(run.layout.size), 1e-6
+        ends = [problem.values(problem.move(x, sign * size * d), theta) for sign in (1.0, -1.0)]
+        for k, by in enumerate((part.Fx @ d, part.Cx @ d)):
+            assert np.abs((ends[0][k] - ends[1][k]) / (2 * size) - by).max() < 1e-5 * np.abs(by).max()
+    for k in range(len(theta)):
+        step = 1e-5 * problem.scale[k] * (np.arange(len(theta)) == k)
+        found = (problem.values(x, theta + step)[1] - problem.values(x, theta - step)[1]) / (2 * step[k])
+        assert np.abs(found - part.Ct[:, k]).max() < 1e-5 * np.abs(part.Ct[:, k]).max() + 1e-8
+    assert len(holds_of(run, hits_of(run))) == len(run.holds)
+
+
+def test_a_disk_that_is_pushed_slides_and_rolls() -> None:
+    """A known force determines mass, inertia and friction."""
+    case = disk()
+    result = case.fit()
+    assert result.converged and result.iterations <= 25
+    assert np.abs(deviations(result, case.truth)).max() < 3.5
+    for path, value in case.truth.items():
+        assert abs(result.parameters[path].value / value - 1.0) < 0.005 and (result.parameters[path].sd or 1.0) < 0.003 * value
+    assert result.notes[0].startswith("contact.floor stays closed from 0 to 1.5 s (slipping")
+    motion = result.motion()
+    force = motion["contact.floor.force"]
+    assert force[:, 2] == pytest.approx(result.parameters["body.body.mass"].value * 9.81, rel=1e-6)
+    slipping = motion["contact.floor.slip"][1:-1] > 1e-2
+    assert np.abs(force[1:-1, 0])[slipping] == pytest.approx(result.parameters["contact.floor.friction"].value * force[1:-1, 2][slipping], rel=1e-6)
+
+
+def test_forces_have_error_bars() -> None:
+    """Over many seeds' worth of nodes: the normal force of a mass that is estimated, and friction where it slips and where it rolls; none where nothing is known of the scale."""
+    case = disk()
+    result = case.fit(h=0.01)
+    motion, every = result.motion(), round(0.01 / case.motion.h)
+    for channel in ("contact.floor.force.normal", "contact.floor.force.x"):
+        sd = result.sd(channel, motion.time[2:-2])
+        away = (motion[channel] - case.motion[channel][::every][: len(motion.time)])[2:-2]
+        assert np.mean(np.abs(away) < 4.0 * sd + 3e-3) > 0.98 and 1e-4 < np.median(sd) < 2e-2
+    mass = result.parameters["body.body.mass"].sd
+    assert mass is not None and result.sd("contact.floor.force.normal", motion.time[5:6])[0] == pytest.approx(9.81 * mass, rel=0.05)
+    free = disk(push=False).fit(h=0.01)
+    assert np.isinf(free.sd("contact.floor.force.normal", motion.time[2:-2])).all()
+
+
+def test_without_a_push_only_ratios() -> None:
+    case = disk(push=False)
+    result = case.fit()
+    assert result.converged
+    assert result.unresolved == ("Only the ratio body.body.mass : body.body.inertia.yy is determined.",)
+    (ratio,) = result.determined
+    assert abs(ratio.value - 0.5 * 0.1**2) < 3.5 * ratio.sd
+    assert abs(result.parameters["contact.floor.friction"].value - 0.2) < 3.5 * (result.parameters["contact.floor.friction"].sd or 0.0)
+
+
+def test_a_pendulum_that_rests_on_its_stop() -> None:
+    """It lands, rests, and leaves where its stop would have to pull; the force of the stop is that of the simulation."""
+    case = resting()
+    result = case.fit()
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert [e.contact for e in result.events] == ["limit.stop"] * 2
+    assert [e.time for e in result.events] == pytest.approx([e.time for e in case.motion.events], abs=2e-4)
+    assert any(n.startswith("limit.stop stays closed from 0.19 to 0.58") for n in result.notes)
+    motion, every = result.motion(), round(result.problem.runs[0].h / case.motion.h)
+    mine, true = motion["limit.stop.force"], case.motion["limit.stop.force"][::every]
+    rests = (np.abs(true[: len(mine)]) > 0.0) & (np.abs(mine) > 0.0)
+    assert rests.sum() > 0.35 * len(mine)
+    assert np.abs(mine - true[: len(mine)])[rests].max() < 0.01 * np.abs(true).max()
+
+
+def test_a_block_that_sticks_and_slips() -> None:
+    case = incline()
+    result = case.fit()
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert all((e.sd or 1.0) < 0.01 * e.value for e in result.parameters.values())
+
+
+def test_a_box_that_falls_flat() -> None:
+    """Both corners land at once; of their forces the sum is the weight."""
+    case = falling_flat()
+    result = case.fit()
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    motion = result.motion()
+    still = motion.time > 0.7
+    assert motion["contact.floor.force"][still][:-1, 2] == pytest.approx(9.81, rel=1e-6)
+    assert np.abs(motion["contact.floor.force"][still][:-1, 0]).max() < 1e-6
+    (event,) = result.events
+    assert event.time == pytest.approx(case.motion.events[0].time, abs=2e-3)
+
+
+def test_a_rimless_wheel() -> None:
+    """I/m from the rocking on its spokes, and the impulses with which they land."""
+    case = wheel()
+    result = case.fit()
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert [(e.contact, e.mode) for e in result.events] == [(e.contact, e.mode) for e in case.motion.events]
+    for mine, true in zip(result.events, case.motion.events, strict=True):
+        assert mine.normal_impulse_sd is not None and abs(mine.normal_impulse - true.normal_impulse) < 4 * mine.normal_impulse_sd + 3e-4
+
+
+def test_forces_are_those_of_the_simulation() -> None:
+    """Friction alone estimated from the motion itself: forces of second order, but for the node at which sliding becomes rolling."""
+    case, errors = disk(), []
+    for h in (0.01, 0.005):
+        motion, every = cb.fit(case.model, case.recording(None), {"contact.floor.friction": 0.2}, h=h).motion(), round(h / case.motion.h)
+        mine, true = (m["contact.floor.force"] for m in (motion, case.motion))
+        away = np.abs(mine - true[::every][: len(mine)])[1:-1].max(axis=1)
+        errors.append(float(np.quantile(away, 0.95)))
+    assert errors[0] > 3.5 * errors[1] and errors[1] < 1e-3
+
+
+def test_corners_that_depend_on_each_other() -> None:
+    """Of the four corners of a face that rests in space three are rows of their own, and of their friction that sticks three tangents."""
+    model = cube_model()
+    t = np.arange(0.0, 0.2, 0.01)
+    still = np.tile([0.0, 0.0, 0.0524], (len(t), 1))
+    random = np.random.default_rng(0)
+    parts = [(f"body.cube.position.{c}", still[:, i] + 1e-4 * random.standard_normal(len(t)), 1e-4) for i, c in enumerate("xyz")]
+    parts += [(f"body.cube.angle.{c}", 1e-3 * random.standard_normal(len(t)), 1e-3) for c in "xyz"]
+    recording = cb.Recording("rest", tuple(cb.Observation(path, t, y, sd) for path, y, sd in parts))
+    result = cb.fit(model, recording, {"body.cube.mass": 0.37}, h=0.01)
+    run = result.problem.runs[0]
+    assert isinstance(run, Struck) and len(run.holds) == 4 and all(h.last == END for h in run.holds)
+    assert sum(bool(h.kept(np.array([5]))[0]) for h in run.holds) == 3
+    assert result.motion()["contact.floor.force"][1:-1, 2] == pytest.approx(result.parameters["body.cube.mass"].value * 9.81, rel=1e-6)

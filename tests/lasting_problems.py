@@ -1,0 +1,124 @@
+"""Recordings with contact that lasts whose truth is known: simulated at a much finer step than fits take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+import calibody as cb
+from calibody.steppers.motion import Motion
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its true numbers, a recording of it without noise, and where fits begin."""
+
+    model: cb.Model
+    motion: Motion
+    channels: dict[str, float]
+    """Standard deviations of what is observed."""
+    drives: tuple[cb.Drive, ...]
+    period: float
+    truth: dict[str, float]
+    guess: dict[str, float]
+
+    def recording(self, seed: int | None = 0, more: dict[str, float] | None = None) -> cb.Recording:
+        """With noise of a seed; None: the motion itself. `more`: further channels and their noise."""
+        k = np.arange(0, len(self.motion.time), round(self.period / self.motion.h))
+        random, observed = np.random.default_rng(seed), []
+        for path, sd in {**self.channels, **(more or {})}.items():
+            noise = 0.0 if seed is None else sd * random.standard_normal(len(k))
+            observed.append(cb.Observation(path, self.motion.time[k], self.motion[path][k] + noise, sd))
+        return cb.Recording(f"{self.model.name}{seed}", tuple(observed), self.drives)
+
+    def fit(self, seed: int | None = 0, **options: object) -> cb.Result:
+        return cb.fit(self.model, self.recording(seed), self.guess, **options)  # type: ignore[arg-type]
+
+
+def deviations(result: cb.Result, truth: dict[str, float]) -> np.ndarray:
+    """In standard deviations; infinite of what has none."""
+    return np.array([(result.parameters[p].value - v) / (result.parameters[p].sd or 0.0) if result.parameters[p].sd else np.inf for p, v in truth.items()])
+
+
+PLANE = [cb.Joint("x", "body", "slide", axis=(1, 0, 0)), cb.Joint("z", "body", "slide", axis=(0, 0, 1)), cb.Joint("turn", "body", axis=(0, 1, 0))]
+POSE = {"joint.x.position": 2e-4, "joint.z.position": 2e-4, "joint.turn.angle": 2e-3}
+
+
+def _pushed(path: str, t: np.ndarray, force: np.ndarray) -> tuple[dict, tuple[cb.Drive, ...]]:
+    signal = cb.Signal(t, force, "linear")
+    return {path: signal}, (cb.Drive(path, signal),)
+
+
+@cache
+def disk(push: bool = True) -> Case:
+    """A disk of 0.1 m slides, then rolls, and slips now and then where it is pushed."""
+    R, h, end = 0.1, 5e-4, 1.5
+    truth = {"body.body.mass": 0.37, "body.body.inertia.yy": 0.5 * 0.37 * R**2, "contact.floor.friction": 0.2}
+    body = cb.Body("body", mass=0.37, inertia=(truth["body.body.inertia.yy"],) * 3)
+    rim, floor = cb.Geometry("rim", "body", "sphere", (R,)), cb.Contact("floor", "rim", friction=0.2)
+    model = cb.Model("disk", [body], PLANE, geometries=[rim], contacts=[floor])
+    t = np.arange(0.0, end + 3 * h, h)
+    drive, drives = _pushed("joint.x.force", t, (0.6 * np.sin(2 * np.pi * t / 0.9) + 0.2) if push else 0.0 * t)
+    motion = cb.simulate(model, end, h=h, initial={"joint.z.position": R, "joint.x.rate": 1.5}, drive=drive)
+    guess = {p: v * factor for (p, v), factor in zip(truth.items(), (2.0, 0.5, 0.5), strict=True)}
+    return Case(model, motion, POSE, drives if push else (), 0.01, truth, guess)
+
+
+@cache
+def resting() -> Case:
+    """A driven pendulum that strikes a stop without rebound and rests on it for a while, twice."""
+    h, end = 2.5e-4, 2.0
+    truth = {"body.arm.inertia.yy": 0.005, "joint.hinge.damping": 0.01, "limit.stop.position": 0.2}
+    arm = cb.Body("arm", mass=0.5, com=(0, 0, -0.2), inertia=(0.005, 0.005, 0.0004))
+    hinge = cb.Joint("hinge", "arm", axis=(0, 1, 0), damping=0.01)
+    model = cb.Model("resting", [arm], [hinge], limits=[cb.Limit("stop", "hinge", 0.2, "upper")])
+    t = np.arange(0.0, end + 3 * h, h)
+    drive, drives = _pushed("joint.hinge.force", t, 0.6 * np.sin(2 * np.pi * 0.9 * t) + 0.3)
+    motion = cb.simulate(model, end, h=h, initial={"joint.hinge.angle": -0.3}, drive=drive)
+    guess = {p: v * factor for (p, v), factor in zip(truth.items(), (2.0, 0.5, 2.0), strict=True)}
+    return Case(model, motion, {"joint.hinge.angle": 1e-3}, drives, 0.004, truth, guess)
+
+
+@cache
+def incline() -> Case:
+    """A block on an incline sticks, slips down, sticks and slips up as it is pushed."""
+    h, end, tilt = 5e-4, 2.0, 0.2
+    truth = {"body.body.mass": 2.0, "contact.floor.friction": 0.5}
+    block, hull = cb.Body("body", mass=2.0, inertia=(0.01,) * 3), cb.Geometry("hull", "body", "sphere", (0.05,))
+    floor, world = cb.Contact("floor", "hull", friction=0.5), cb.World(ground_tilt=(0.0, tilt))
+    model = cb.Model("incline", [block], PLANE[:2], geometries=[hull], contacts=[floor], world=world)
+    t = np.arange(0.0, end + 3 * h, h)
+    drive, drives = _pushed("joint.x.force", t, -11.0 * np.sin(2 * np.pi * 0.8 * t))
+    motion = cb.simulate(model, end, h=h, initial={"joint.z.position": 0.05 / np.cos(tilt)}, drive=drive)
+    return Case(model, motion, dict(list(POSE.items())[:2]), drives, 0.01, truth, {"body.body.mass": 4.0, "contact.floor.friction": 0.25})
+
+
+@cache
+def falling_flat() -> Case:
+    """A box falls flat, slides and stops."""
+    h, a = 5e-4, 0.05
+    truth = {"contact.floor.friction": 0.3}
+    body, hull = cb.Body("body", mass=1.0, inertia=(2 / 3 * a**2,) * 3), cb.Geometry("hull", "body", "box", (a, a, a))
+    model = cb.Model("flat", [body], PLANE, geometries=[hull], contacts=[cb.Contact("floor", "hull", friction=0.3)])
+    motion = cb.simulate(model, 1.0, h=h, initial={"joint.z.position": a + 0.08, "joint.x.rate": 1.2})
+    return Case(model, motion, POSE, (), 0.005, truth, {"contact.floor.friction": 0.15})
+
+
+@cache
+def wheel(friction: float = 0.8, tilt: float = 0.15, end: float = 1.0, h: float = 2.5e-4) -> Case:
+    """A rimless wheel of six spokes walks down an incline ([fazeli2017], section 5.2.3): each spoke lands without rebound and carries the wheel to the next, sticking or slipping."""
+    mass, length, rate = 1.0, 0.2, 3.2
+    inertia = 0.35 * mass * length**2
+    feet = [cb.Site(f"foot{k}", "body", (length * np.sin(np.pi * k / 3), 0.0, -length * np.cos(np.pi * k / 3))) for k in range(6)]
+    contacts = [cb.Contact(f"floor{k}", f"foot{k}", friction=friction) for k in range(6)]
+    model = cb.Model(
+        "wheel", [cb.Body("body", mass=mass, inertia=(inertia,) * 3)], PLANE, sites=feet, contacts=contacts, world=cb.World(ground_tilt=(0.0, tilt))
+    )
+    along = np.array([np.cos(tilt), -np.sin(tilt)])
+    start = {"joint.x.position": length * np.sin(tilt), "joint.z.position": length * np.cos(tilt), "joint.turn.angle": tilt, "joint.turn.rate": rate}
+    start |= dict(zip(("joint.x.rate", "joint.z.rate"), rate * length * along, strict=True))
+    motion = cb.simulate(model, end, h=h, initial=start)
+    path = "body.body.inertia.yy"
+    return Case(model, motion, POSE | {"joint.turn.angle": 1e-3}, (), 0.004, {path: inertia}, {path: 2 * inertia})
