@@ -55,9 +55,10 @@ def pressed(run: Struck, spots: Spots, numbers: Numbers, q: np.ndarray) -> Press
     return Pressed(held.node[e], held.spots[e], spots.owner[held.spots[e]], axes, where)
 
 
-def is_contact_force(channel: Channel) -> bool:
-    """Whether the force of lasting contact is meant."""
-    return channel.kind in ("contact", "limit") and channel.quantity in ("force", "force.normal")
+def is_contact_force(channel: Channel, model: Model) -> bool:
+    """Whether the force of lasting contact is meant, which is unknown; that of compliant contact follows from the motion."""
+    unknown = channel.kind == "limit" or (channel.kind == "contact" and not model.tables["contact"][channel.name].compliant)
+    return unknown and channel.quantity in ("force", "force.normal")
 
 
 def row_of(channel: Channel, model: Model) -> tuple[int, int | None]:
