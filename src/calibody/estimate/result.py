@@ -435,6 +435,12 @@ class Result:
         r = self._run(run)
         return {d.name: self.states[r].parts[drive_block(d.name)][:, 0].copy() for d in self.recordings[r].deviations}
 
+    def opensim(self, folder: str | Path, run: str | int = 0) -> tuple[Path, ...]:
+        """Write the motion and the moments of a run as OpenSim's users read them: motion.mot, moments.sto and the standard deviations moments_sd.sto; gives their paths."""
+        from calibody.estimate.opensim import export
+
+        return export(self, folder, run)
+
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""
         from calibody.estimate.predict import predict
