@@ -95,6 +95,18 @@ def test_forces_have_error_bars() -> None:
     assert np.isinf(free.sd("contact.floor.force.normal", motion.time[2:-2])).all()
 
 
+def test_a_force_plate_fixes_the_scale() -> None:
+    """Nothing known pushes the disk, but the floor's force is measured: mass and inertia are determined; without contacts that act it is refused."""
+    case = disk(push=False)
+    recording = case.recording(0, {"contact.floor.force.normal": 0.02, "contact.floor.force.x": 0.02})
+    result = cb.fit(case.model, recording, case.guess)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert (result.parameters["body.body.mass"].sd or 1.0) < 0.002 * 0.37
+    assert any("contact.floor.force.normal: rms 0.0" in line for line in str(result).splitlines())
+    with pytest.raises(cb.CalibodyError, match=r'"contact\.floor\.force\.normal" is observed, but contacts = "none" leaves them out'):
+        cb.fit(case.model, recording, {"body.body.mass": 0.4}, contacts="none")
+
+
 def test_without_a_push_only_ratios() -> None:
     case = disk(push=False)
     result = case.fit()

@@ -22,7 +22,8 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.happened import log_of
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
-from calibody.estimate.pressed import is_contact_force, slopes as pressed_slopes
+from calibody.estimate.observe import is_contact_force
+from calibody.estimate.pressed import slopes as pressed_slopes
 from calibody.estimate.run import Run
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.kinematics import difference, retract
