@@ -1,6 +1,6 @@
 """Fits with contact that lasts over many seeds: errors and coverage.
 
-python benchmarks/lasting.py disk|resting|incline|flat|wheel|slipping [SEEDS]
+python benchmarks/lasting.py disk|resting|incline|flat|arm|wheel|slipping [SEEDS]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from lasting_problems import Case, deviations, disk, falling_flat, incline, resting, wheel
+from lasting_problems import Case, arm_and_disk, deviations, disk, falling_flat, incline, resting, wheel
 
 FINE = 3e-5
 """Step of the simulation of a wheel that slips [s]: friction of the simulation is of first order."""
@@ -21,6 +21,7 @@ CASES = {
     "resting": resting,
     "incline": incline,
     "flat": falling_flat,
+    "arm": arm_and_disk,
     "wheel": lambda: wheel(end=1.6),
     "slipping": lambda: wheel(0.35, 0.25, 1.6, 4e-3 / round(4e-3 / FINE)),
 }

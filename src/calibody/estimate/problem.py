@@ -23,7 +23,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate import observe, pressed
 from calibody.estimate.channels import as_motion
 from calibody.estimate.flights import Struck
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, START, STRIKES, States, term
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, PUSHES, START, STRIKES, States, term
 from calibody.estimate.observed import Observed, Predicted, Sensors, predicted, read
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 DIFFERENCE = 1e-6
 """Of parameters, in their declared scale, for the derivatives of the equations of impacts."""
+BALANCED = 0.5
+"""What may be missing in the balance of a node where stick and slip are decided, in the usual force of its contacts."""
 KEPT = 1_000_000
 """Entries of the derivative of the equations with respect to the parameters up to which a linearisation is kept: beyond, its memory counts for more than an iteration's time."""
 
@@ -420,12 +422,22 @@ class Problem(Observed[Run, States]):
 
     def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]] | None:
         """Impacts that are in another interval now, slip instead of sticking, or are none."""
-        found = {r: settled(run, *self.model_of(r, theta)[:2], x[r]) for r, run in enumerate(self.runs) if isinstance(run, Struck)}
+        found = {
+            r: settled(run, *self.model_of(r, theta)[:2], x[r], self._balanced(r, x[r], theta)) for r, run in enumerate(self.runs) if isinstance(run, Struck)
+        }
         changed = {r: new for r, new in found.items() if new is not None}
         if not changed:
             return None
         runs = tuple(changed[r][0] if r in changed else run for r, run in enumerate(self.runs))
         return replace(self, runs=runs), [changed[r][1] if r in changed else states for r, states in enumerate(x)]
+
+    def _balanced(self, r: int, states: States, theta: np.ndarray) -> bool:
+        """Whether the equations of a run hold well enough for the forces of its contacts to mean something."""
+        run = self.runs[r]
+        if PUSHES not in states.parts:
+            return True
+        usual = float(np.median(np.abs(states.parts[PUSHES][:, 0])))
+        return float(np.abs(self._values(r, states, theta)[1][run.layout.row_place[BALANCE]]).max(initial=0.0)) < BALANCED * usual
 
     @property
     def tethered(self) -> np.ndarray:
