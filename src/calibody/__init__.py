@@ -142,6 +142,7 @@ _LATER = {
 
 upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
 upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
+upward.register("Result.allowing", lambda result, accuracy: _later("calibody.estimate.rests", "allowing")(result, accuracy))
 upward.register("Result.profile", lambda result, *how: _later("calibody.estimate.profile", "profile")(result, *how))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
 upward.register("Result.plot", lambda found: _later("calibody.report.plots", "Plots")(found))

@@ -132,6 +132,7 @@ def test_a_pendulum_that_rests_on_its_stop() -> None:
     assert np.abs(mine - true[: len(mine)])[rests].max() < 0.01 * np.abs(true).max()
 
 
+@pytest.mark.slow
 def test_a_block_that_sticks_and_slips() -> None:
     case = incline()
     result = case.fit(h=0.005)
@@ -152,6 +153,7 @@ def test_a_box_that_falls_flat() -> None:
     assert event.time == pytest.approx(case.motion.events[0].time, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_rimless_wheel() -> None:
     """I/m from the rocking on its spokes, and the impulses with which they land."""
     case = wheel()

@@ -83,3 +83,23 @@ def test_forces_that_last_a_little_longer_than_a_step() -> None:
     result = cb.fit(arm(), run, UNKNOWNS, process_noise=0.003, h=0.02)
     assert result.problem.runs[0].hold > result.mesh.h  # type: ignore[union-attr]
     assert {rest.path for rest in result.rests_on} == {"world.gravity", "time"}
+
+
+def test_an_accuracy_that_is_stated_is_in_the_error_bars() -> None:
+    """The length follows gravity, and the clock twice: of 0.1 and 0.05 % both 0.1 % of it; other clocks and gravities, each with that scatter, scatter the estimates as the error bar says."""
+    result = cb.fit(arm(), swing(), UNKNOWNS, h=0.01)
+    allowed = result.allowing({"world.gravity": 1e-3, "time": 5e-4})
+    length, before = allowed.parameters["body.arm.com.z"], result.parameters["body.arm.com.z"]
+    assert length.sd is not None and before.sd is not None and length.value == before.value
+    assert length.sd == pytest.approx(np.hypot(before.sd, np.sqrt(2.0) * 1e-3 * abs(length.value)), rel=0.02)
+    assert allowed.covariance[0, 0] == pytest.approx(length.sd**2) and np.allclose(np.diag(allowed.correlation), 1.0)
+    assert not any("no residual shows" in note for note in allowed.notes) and "0.1 % of gravity (9.81 m/s^2)" in allowed.notes[-1]
+    assert any("no residual shows" in note for note in result.allowing({"world.gravity": 1e-3}).notes), "the clock is still taken as exact"
+
+
+def test_accuracies_that_mean_nothing_are_refused() -> None:
+    result = cb.fit(arm(), swing(), UNKNOWNS, h=0.01)
+    with pytest.raises(cb.CalibodyError, match=r"world\.gravity"):
+        result.allowing({"world.gravty": 1e-3})
+    with pytest.raises(cb.CalibodyError, match="relative standard deviation"):
+        result.allowing({"time": -1.0})

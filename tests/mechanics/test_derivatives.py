@@ -136,6 +136,10 @@ def everything() -> cb.Model:
             cb.Geometry("ball", "f", "sphere", (4.2,), (0.1, 0.2, 0.1)),
             cb.Geometry("drum", "f", "cylinder", (2.3, 1.0), (0.1, -0.2, 0.1), (0.9, 0.2, 0.3, -0.1)),
             cb.Geometry("ring", "f", "sphere", (0.2,), (0.1, 0.0, 0.1)),
+            cb.Geometry("egg", "c", "ellipsoid", (1.3, 0.8, 1.7), (0.1, 0.2, -0.1), (0.9, 0.2, 0.3, -0.1)),
+        ],
+        contacts=[
+            cb.Contact("lands", "egg", friction=0.4, friction_rate=0.8, stiffness=0.3, exponent=2.0, depth=1.5, damping=0.1, viscous=0.05, law="compliant"),
         ],
         paths=[
             cb.Path(
@@ -150,7 +154,7 @@ def everything() -> cb.Model:
                 armature=0.003,
             ),
         ],
-        world=cb.World(tilt=(0.1, 0.05, 0.02)),
+        world=cb.World(tilt=(0.1, 0.05, 0.02), ground_height=2.0, ground_tilt=(0.2, -0.1)),
     )
 
 
@@ -277,11 +281,14 @@ def test_residual_by_applied_forces(case: Case) -> None:
 
 
 def paths(case: Case) -> list[str]:
-    """Every number of the model but frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) skews of friction that there is none of, and softness of what is rigid; of a model with friction by load,
+    """Every number of the model but those of rigid contact and depths and radii that are none, frictions of joints that cannot have them, widths of zero (friction is sharp there, and soft beside it) skews of friction that there is none of, and softness of what is rigid; of a model with friction by load,
     what has to do with friction."""
     refused = ("joint.bl.stribeck", "joint.ff.stribeck", "joint.bl.load_stribeck", "joint.ff.load_stribeck", "joint.ff.load_friction")
     sharp = [p for p in everything().parameters if p.endswith((".friction_rate", "_skew")) and not everything()[p]]
     rigid = [f"loop.{lp.name}.compliance" for lp in everything().loops if lp.kind in ("rolling", "knife")]
+    rigid += [
+        p for p in everything().parameters if p.endswith((".restitution", ".sliding_friction")) or (p.endswith((".depth", ".radius")) and not everything()[p])
+    ]
     return [p for p in everything().parameters if p not in (*refused, *sharp, *rigid) and (not case.structure.loaded or "friction" in p or "stribeck" in p)]
 
 

@@ -22,8 +22,7 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.happened import log_of
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
-from calibody.estimate.observe import is_contact_force
-from calibody.estimate.pressed import slopes as pressed_slopes
+from calibody.estimate.pressed import is_contact_force, slopes as pressed_slopes
 from calibody.estimate.run import Run
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.kinematics import difference, retract
@@ -121,7 +120,7 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     inf where a channel follows what the data do not determine.
     """
     problem, found = transcribed(result), result.uncertainty
-    pressing = [is_contact_force(channels.resolve(problem.model, name)) for name in names]
+    pressing = [is_contact_force(channels.resolve(problem.model, name), problem.model) for name in names]
     if any(pressing) and isinstance(problem.runs[run], Struck):
         return _with_forces(result, run, names, pressing, times)
     if not np.isfinite(times).all():

@@ -44,13 +44,13 @@ class Forces:
     """(draws, parameters): how far each moves the parameters."""
 
 
-def added(runs: Sequence[Forces]) -> np.ndarray:
-    """Variance of every parameter that is to be added because the forces of a joint may have a memory, all runs together; it can be negative, where the motion is slower or faster than they are."""
+def added(runs: Sequence[Forces]) -> np.ndarray | None:
+    """Variance of every parameter that is to be added because the forces of a joint may have a memory, all runs together; it can be negative, where the motion is slower or faster than they are. None where too few waves tell a spectrum."""
     waves = [_told(run) for run in runs]
     known = sum(float(phi.sum()) for _, phi, _ in waves)
     none = np.zeros(runs[0].moves.shape[1])
     if known < FEWEST:
-        return none
+        return None
     longest = max(len(run.found) for run in runs)
     rhos = np.exp(-1.0 / np.geomspace(2.0, max(0.5 * longest, 4.0), MEMORIES))
     white = sum(((run.moves**2).sum(axis=0) for run in runs), none)

@@ -59,6 +59,12 @@ def pressed(run: Struck, spots: Spots, numbers: Numbers, q: np.ndarray) -> Press
     return Pressed(held.node[e], held.spots[e], spots.owner[held.spots[e]], axes, where)
 
 
+def is_contact_force(channel: Channel, model: Model) -> bool:
+    """Whether the force of lasting contact is meant, which is unknown; that of compliant contact follows from the motion."""
+    unknown = channel.kind == "limit" or (channel.kind == "contact" and not model.tables["contact"][channel.name].compliant)
+    return unknown and channel.quantity in ("force", "force.normal")
+
+
 def row_of(channel: Channel, model: Model) -> tuple[int, int | None]:
     """The owner of a scalar channel, and which component of the world force it is; None: the normal one."""
     if channel.kind == "limit":

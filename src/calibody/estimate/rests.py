@@ -5,22 +5,33 @@ test finds it, no error bar has it, and more recordings do not average it out. I
 
 With a column of the linearisation for a relative change e of such a number (residuals and equations differenced, the motion and the parameters being the same), the parameters follow by `-I_tt^-1 I_te` as for
 any number that is held (`scores.py`).
+
+Who knows how accurate such a number is, a relative standard deviation a, can have it in the error bars (`allowing`): with the moves m of the estimates per relative change, `C + a^2 m m'`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibody.errors import CalibodyError, nearest, shown
+from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import Rest
 from calibody.estimate.run import Run
 from calibody.estimate.terms import Term
 from calibody.estimate.unknowns import Unknown, entries
+from calibody.recording.finite import is_finite
 
+if TYPE_CHECKING:
+    from calibody.estimate.result import Result
+
+EXACT = "The error bars take as exact what no residual shows"
+"""How the note begins that says so."""
 APART = 1e-5
 """Relative change over which residuals and equations are differenced, to one side: they are smooth, and known to rounding."""
 
@@ -76,9 +87,52 @@ def sentences(rests: Sequence[Rest]) -> list[str]:
     if not telling:
         return []
     each = " and ".join(f"{rest.words} ({100.0 * rest.small:g} % more of it moves {_moved(rest)})" for rest in telling)
-    return [f"The error bars take as exact what no residual shows: {each}."]
+    return [f"{EXACT}: {each}."]
 
 
 def _moved(rest: Rest) -> str:
     name, sds = rest.largest
     return f"{name} by {100.0 * rest.small * rest.moves[name]:+.2g} %, {sds:.2g} of its standard deviations"
+
+
+# -- where their accuracy is stated ----------------------------------------------------------------------------------------------------------
+
+
+def allowing(result: Result, accuracy: Mapping[str, float]) -> Result:
+    """With error bars that allow for relative standard deviations of what estimates rest on."""
+    known = {rest.path: rest for rest in result.rests_on}
+    for path, sd in accuracy.items():
+        if path not in known:
+            raise CalibodyError(
+                f'An accuracy of "{path}" was given, on which these estimates do not rest{nearest(path, list(known)) or "; result.rests_on has the paths that they do."}'
+            )
+        if not is_finite(sd) or sd < 0.0:
+            raise CalibodyError(f"The accuracy of {path} was given as {shown(sd)}; give a relative standard deviation, 0.001 for a thousandth.")
+    estimates = result.parameters
+    moves = [{name: sd * known[path].moves.get(name, 0.0) * e.value for name, e in estimates.items()} for path, sd in accuracy.items()]
+    each = np.array([list(one.values()) for one in moves]).reshape(len(moves), len(estimates))
+    covariance = result.covariance + each.T @ each
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    wider = np.sqrt((each**2).sum(axis=0))
+    notes = [note for note in result.notes if not note.startswith(EXACT)] + sentences([rest for rest in result.rests_on if rest.path not in accuracy])
+    return replace(
+        result,
+        parameters={name: e if e.sd is None else replace(e, sd=float(np.hypot(e.sd, w))) for (name, e), w in zip(estimates.items(), wider, strict=True)},
+        determined=tuple(_allowed(d, moves, result) for d in result.determined),
+        covariance=covariance,
+        correlation=covariance / size[:, None] / size[None, :],
+        notes=(
+            *notes,
+            f"The error bars allow for an accuracy of {' and '.join(f'{100.0 * sd:.2g} % of {known[path].words}' for path, sd in accuracy.items())}.",
+        ),
+    )
+
+
+def _allowed(d: Determined, moves: Sequence[Mapping[str, float]], result: Result) -> Determined:
+    """A sum or a ratio of estimates; of numbers that are not reported nothing is known here."""
+    terms = d.terms
+    if not terms:
+        above, below = d.expression.split(" / ")
+        terms = ((above, 1.0 / result.parameters[below].value), (below, -d.value / result.parameters[below].value))
+    wider = [sum(c * one.get(name, 0.0) for name, c in terms) for one in moves]
+    return replace(d, sd=float(np.linalg.norm([d.sd, *wider])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -440,6 +440,10 @@ class Result:
         Takes a few iterations for each run; `Validation` has what was found by run and channel, and prints as a table. By transcription only.
         """
         return upward.carry_out("Result.validate", self)
+
+    def allowing(self, accuracy: Mapping[str, float]) -> Result:
+        """The same estimates with error bars that allow for the accuracy of what they rest on: `{"world.gravity": 0.001, "time": 5e-4}` are relative standard deviations, of the paths of `rests_on`."""
+        return upward.carry_out("Result.allowing", self, accuracy)
 
     def profile(self, path: str, points: int = 6, width: float = 3.0) -> Profile:
         """The profile likelihood of one parameter at so many values on each side, the last so many standard deviations away, everything else fitted again at each: its interval is a cross-check of the error bar."""

@@ -83,8 +83,9 @@ def rests_on(tests: Tests) -> tuple[Rest, ...]:
     out, known = [], tests.known
     for k, t in enumerate(tests.scales, start=len(tests.asked)):
         moved = known.reported.by_theta @ -tests.scores.taken_up(k)[: known.reported.by_theta.shape[1]]
-        each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if np.isfinite(s) and s > 0.0]
-        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each if v}, {n: float(SMALL * m / s) for n, m, v, s in each if v}))
+        each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if v]
+        sds = {n: float(SMALL * m / s) for n, m, _, s in each if np.isfinite(s) and s > 0.0}
+        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each}, sds))
     return tuple(out)
 
 

@@ -58,8 +58,8 @@ class Touching:
         cls, structure: Structure, recordings: Sequence[Recording], unknowns: Sequence[Entry], mode: str, process_noise: ProcessNoise, robust: bool
     ) -> Touching:
         model = structure.model
-        if not (model.contacts or model.limits):
-            return cls(reason="the model has no contacts and no limits")
+        if not model.collides:
+            return cls(reason="the model has no rigid contacts and no limits")
         reason = _reason(structure, recordings, mode, process_noise, robust)
         felt = next((o.channel for r in recordings for o in r.observations if observe.is_contact_force(observe.check(model, o.channel, r.channels))), None)
         if felt is not None and (reason or mode == LAWLESS):
@@ -68,7 +68,7 @@ class Touching:
         if reason:
             return cls(reason=reason)
         places = [paths.resolve(model, p.path) for e in unknowns for p in e.places if p.sensor is None]
-        asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit")]
+        asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit") and not _is_compliant(model, p)]
         if mode == LAWLESS and (given := next((a for a, _ in asked if a.rpartition(".")[2] in LAWS), None)):
             raise CalibodyError(f'"{given}" cannot be estimated with contacts = "free", where impulses follow no law; leave it out, or take contacts = "law".')
         return cls(mode, "", frozenset(_loose(model, places)), tuple(asked))
@@ -191,6 +191,10 @@ def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, pr
     return f'{soft} has law = "{POISSON}", which fits do not know' if soft else ""
 
 
+def _is_compliant(model: Model, place: paths.Place) -> bool:
+    return place.kind == "contact" and model.tables["contact"][place.name].compliant
+
+
 def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
     """Contacts and limits whose place depends on unknowns."""
     out, shapes = set(), {p.name for p in places if p.kind in ("geometry", "site")}
@@ -198,7 +202,7 @@ def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
     for p in places:
         if p.kind in ("contact", "limit") and p.field in ("position", "radius"):
             out.add(f"{p.kind}.{p.name}")
-    for c in model.contacts:
+    for c in (c for c in model.contacts if not c.compliant):
         if ground or shapes & {c.a, c.b}:
             out.add(f"contact.{c.name}")
     return out

@@ -18,7 +18,9 @@ import numpy as np
 from calibody.errors import CalibodyError, ModelError, meant, nearest, shown
 from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
+from calibody.mechanics.elements import compliant
 from calibody.model import Model, paths
+from calibody.model.contact import RIGID_NUMBERS
 from calibody.model.elements import LOAD, MASKS, POINT, SOFTNESS
 
 SENSOR = ("bias", "gain", "delay")
@@ -251,6 +253,8 @@ def refuse_what_does_not_act(model: Model, entry_list: Sequence[Entry], coordina
 def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | None) -> str | None:
     """Why a number does not act; None if it does."""
     touched = any(place.name in (c.a, c.b) for c in model.contacts) and inert is None
+    if (place.kind, "" if place.kind == "world" else place.name) in compliant.shapes_of(model) and (place.kind != "world" or place.field.startswith("ground_")):
+        return _missing_of_compliant(model, place)
     if place.kind == "geometry" and not touched and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
@@ -271,6 +275,16 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
         return f"{place.kind}.{place.name} is rigid in the model; give it a compliance above zero to start from."
     if place.field.startswith("angular_") and getattr(element, place.field) == 0.0:
         return f"it is zero in the model, which stands for the same number as {place.field.removeprefix('angular_')}; give it a value to start from."
+    return None
+
+
+def _missing_of_compliant(model: Model, place: paths.Place) -> str | None:
+    if place.kind != "contact":
+        return None
+    if place.field in RIGID_NUMBERS:
+        return f"compliant contact has no {place.field}; leave it out."
+    if place.field in ("depth", "radius") and not getattr(model.tables["contact"][place.name], place.field):
+        return f"it is zero in the model, which stands for none; give contact.{place.name}.{place.field} a length to start from."
     return None
 
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from calibody.mechanics import kernels
 from calibody.mechanics.elements import ball, coordinate, law, load, spring
-from calibody.mechanics.elements.base import CoordinateConstraint, Measure, Setting, VelocityConstraint
+from calibody.mechanics.elements.base import ON_FIRST, CoordinateConstraint, Measure, Setting, VelocityConstraint
 from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.kinematics import Geometry, poses, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
 from calibody.mechanics.point import Evaluation, Point
+from calibody.mechanics.shapes import Pose
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.mechanics.sums import NODES, Sums
 from calibody.spatial import algebra as al
@@ -248,6 +249,25 @@ def forces(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) ->
         by = [L[..., :-1], L[..., 1:] + R[..., :-1], R[..., 1:]]  # what node k receives from its two intervals, by z at k-1, k, k+1
         force = np.stack(F)
         Act.of(measure, group.touches, data, poses_).add(f, sums, force[..., 1:] + force[..., :-1], by)
+
+
+def link_pairs(f: Frames, links: np.ndarray, nodes: slice) -> tuple[Pose, Pose]:
+    """Poses of elements that touch two links (elements, 2)."""
+    first, second = (Pose(f.H[:, :3, column, nodes], f.H[:, 3, column, nodes]) for column in links.T)
+    return first, second
+
+
+def encounters(plan: Plan, numbers: Numbers, point: Point, f: Frames, sums: Sums) -> None:
+    """Compliant contact."""
+    for group in plan.encounters:
+        kind, links, data = group.type, group.touches, numbers.elements[group.name][:, :, None]
+        found = kind.exchange(link_pairs(f, links, LEFT), link_pairs(f, links, RIGHT), data, point.h)
+        left, right = found.impulses
+        sums.push(ON_FIRST, links, (left[..., 1:] + right[..., :-1])[None])
+        if sums.derivatives:
+            (LL, RL), (LR, RR) = (kind.by_twists(found, data, end) for end in (0, 1))
+            for offset, by in enumerate((RL[..., :-1], LL[..., 1:] + RR[..., :-1], LR[..., 1:])):
+                sums.spread(ON_FIRST, links, offset, {(0, 0): by[:, :6], (0, 1): by[:, 6:]})
 
 
 def pulled_data(plan: Plan, group: Group, data: np.ndarray, applied: np.ndarray, intervals: int) -> Any:

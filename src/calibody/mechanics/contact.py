@@ -29,17 +29,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibody.mechanics import shapes
 from calibody.mechanics.shapes import Pose, Touch
-from calibody.mechanics.structure import Structure
 from calibody.model import Contact, Geometry, Limit, Model, Site
 from calibody.model.contact import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, POISSON, ROUND, SPHERE, kind_of, shape_of
 from calibody.model.elements import WORLD
 from calibody.spatial import algebra as al
+
+if TYPE_CHECKING:
+    from calibody.mechanics.structure import Structure
 
 RIM = 8
 """Points on the rim of a disc that lies flat."""
@@ -153,7 +155,7 @@ def spots_of(model: Model, owner: int, contact: Contact) -> list[Spot]:
 
 @dataclass(frozen=True, eq=False)
 class Spots:
-    """All spots of a mechanism, kernel by kernel, then those of limits. `owner` counts the model's contacts, then its limits."""
+    """All spots of a mechanism that nothing passes through, kernel by kernel, then those of limits. `owner` counts the model's contacts, then its limits."""
 
     structure: Structure
     groups: tuple[tuple[str, np.ndarray, np.ndarray, np.ndarray], ...]
@@ -171,9 +173,10 @@ class Spots:
     poisson: np.ndarray
 
     @classmethod
-    def of(cls, structure: Structure, model: Model | None = None) -> Spots:
+    def of(cls, structure: Structure, model: Model | None = None, compliant: bool = False) -> Spots:
+        """`compliant`: also those of compliant contacts."""
         model = structure.model if model is None else model
-        found = [spot for i, contact in enumerate(model.contacts) for spot in spots_of(model, i, contact)]
+        found = [spot for i, contact in enumerate(model.contacts) if compliant or not contact.compliant for spot in spots_of(model, i, contact)]
         groups, order = [], []
         for kernel in shapes.KERNELS:
             here = [s for s in found if s.kernel == kernel]

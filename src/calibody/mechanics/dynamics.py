@@ -21,6 +21,7 @@ from calibody.mechanics.elements import body as body_element
 from calibody.mechanics.elements.base import Setting
 from calibody.mechanics.kinematics import bracket
 from calibody.mechanics.plan import plan_of
+from calibody.mechanics.shapes import Pose
 from calibody.mechanics.structure import POSITIONS, TREE, Numbers, Structure, refuse_load_friction
 from calibody.mechanics.sums import composite
 from calibody.model import Model
@@ -86,6 +87,12 @@ def natural_forces(structure: Structure, numbers: Numbers, H: np.ndarray, twist:
             for arm, wrench in zip(kind.measure.arms, wrenches, strict=True):
                 for k, sign in arm:
                     out[:, links[k]] += sign * wrench
+    for group in plan_of(structure).encounters:
+        behind, ahead = (tuple(Pose(p[:, :3, column], p[:, 3, column]) for column in group.touches.T) for p in poses[:2])
+        found = group.type.exchange(behind, ahead, numbers.elements[group.name], tiny)
+        for links, wrench in zip(group.touches, -sum(found.impulses).T / tiny, strict=True):  # type: ignore[union-attr]
+            out[:, links[0]] += wrench
+            out[:, links[1]] -= wrench
     return out
 
 

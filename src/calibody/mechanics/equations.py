@@ -105,6 +105,7 @@ def contributions(plan: Plan, numbers: Numbers, point: Point, f: Frames, derivat
     out = Evaluation(np.zeros((s.nv, K - 2)), np.zeros((s.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
     assembly.forces(plan, numbers, point, f, sums)
+    assembly.encounters(plan, numbers, point, f, sums)
     assembly.pushes(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     assembly.joint_forces(plan, numbers, point, f, sums, out)

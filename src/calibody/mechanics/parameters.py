@@ -16,8 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from calibody.errors import ModelError
-from calibody.mechanics import assembly, kernels
+from calibody.mechanics import assembly, kernels, shapes
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.elements import compliant
 from calibody.mechanics.equations import chunks, contributions, evaluate
 from calibody.mechanics.geometry import Shift, shift_of
 from calibody.mechanics.plan import Group, Plan, plan_of
@@ -32,6 +33,8 @@ from calibody.spatial.inertia import pseudo_inertia_tangent
 
 # Relative step of the five-point stencil: its error is this to the fourth power, that of rounding 1e-16 divided by it.
 STEP = 1e-3
+STENCIL = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}
+"""Weights over 12 steps."""
 BALL_LAW = ("stiffness", "damping", "friction", "armature")
 
 
@@ -84,8 +87,10 @@ class _Columns:
         unloaded = role == LOAD and place.name not in self.plan.loaded_joint
         if kind == "site" and any((c.kind, c.name) == (kind, place.name) for c in self.structure.driven):
             return self._difference(place)
+        if self._touches(place):
+            return self._difference(place) if self._on_path(place) else (self._touching(place), self.nothing)
         if (
-            kind == "sensor" or (kind in ("site", "geometry") and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
+            kind in ("sensor", "contact") or (kind in ("site", "geometry") and not self._on_path(place)) or role in (SOFTNESS, SIGNAL) or unloaded
         ):  # not in the balance of the nodes
             return np.zeros((self.structure.nv, self.nodes - 2)), self.nothing
         if role == INERTIAL:
@@ -99,6 +104,12 @@ class _Columns:
     def _on_path(self, place: Place) -> bool:
         """Whether a path runs through a site or around a shape."""
         return (place.kind == "geometry" or place.field == "position") and any((place.kind, place.name) in p.placed_by for p in self.model.paths)
+
+    def _touches(self, place: Place) -> bool:
+        """Whether a number is one of compliant contact: of its law, or of what touches."""
+        if place.kind == "world" and not place.field.startswith("ground"):
+            return False
+        return (place.kind, "" if place.kind == "world" else place.name) in compliant.shapes_of(self.model)
 
     # -- closed forms ------------------------------------------------------------------------------------------------------------
 
@@ -204,6 +215,42 @@ class _Columns:
         j = self.plan.loaded_joint[place.name]
         return [*own, (by_load, assembly.load_law(self.numbers, e, j), self._loads[j])]
 
+    def _touching(self, place: Place) -> np.ndarray:
+        """Of compliant contact: the law's numbers directly; those of shapes through the gap, the normal and the place, which are smooth in them."""
+        out, f = np.zeros((6, self.structure.n + 1, self.nodes - 2)), self.frames
+        for group, spots in zip(self.plan.encounters, compliant.groups_of(self.model).values(), strict=True):
+            kind, data = group.type, self.numbers.elements[group.name][:, :, None]
+            found = kind.exchange(
+                assembly.link_pairs(f, group.touches, assembly.LEFT), assembly.link_pairs(f, group.touches, assembly.RIGHT), data, self.point.h
+            )
+            if place.kind == "contact" and place.field in compliant.LAW:
+                mine = np.array([1.0 * (self.model.contacts[spot.owner].name == place.name) for spot in spots])[:, None]
+                left, right = (x * mine for x in kind.by_law(found, data, place.field))
+            else:
+                left, right = self._by_shape(group, found, data, place)
+            wrench = (left[:, 0, :, 1:] + right[:, 0, :, :-1])[None]
+            for sign, column in ((1.0, 0), (-1.0, 1)):
+                np.add.at(out.swapaxes(0, 1), group.touches[:, column], sign * wrench[0].swapaxes(0, 1))
+        return self._project(out)
+
+    def _by_shape(self, group: Group, found: compliant.Exchange, data: np.ndarray, place: Place) -> tuple[np.ndarray, np.ndarray]:
+        """(6, 1, places, K - 1) of both impulses of an interval."""
+        kind, changed = group.type, 0.0
+        value = float(self.model[place.path])
+        step = STEP * max(abs(value), 0.1)
+        poses = assembly.link_pairs(self.frames, group.touches, slice(None))
+        for offset, weight in STENCIL.items():
+            model = self.model.replace({place.path: value + offset * step}, check=False)
+            spots = compliant.groups_of(model)[kind]
+            touch = shapes.KERNELS[kind.kernel](*poses, np.array([spot.data for spot in spots]).T[:, :, None])
+            changed = changed + weight / (12.0 * step) * np.concatenate([touch.gap[None], touch.normal, touch.at_a])
+        left, right = 0.0, 0.0
+        for end, nodes in enumerate((assembly.LEFT, assembly.RIGHT)):
+            by = changed[..., nodes][:, None]  # type: ignore[index]
+            a, b = kind.by_end(found, end, by[0], by[1:4], by[4:], 0.0 * by[4:])
+            left, right = left + a, right + b
+        return left, right  # type: ignore[return-value]
+
     @cached_property
     def _loads(self) -> np.ndarray:
         return assembly.loads(self.plan, self.numbers, self.point)[0]
@@ -226,7 +273,7 @@ class _Columns:
     @cached_property
     def _held(self) -> set[int]:
         """Links that elements act on."""
-        return {int(link) for group in self.plan.between_links for link in group.touches.ravel()}
+        return {int(link) for group in (*self.plan.between_links, *self.plan.encounters) for link in group.touches.ravel()}
 
     def shifted(self, shifts: Sequence[Shift]) -> tuple[np.ndarray, np.ndarray]:
         """Columns (shifts, nv, K - 2) and (shifts, nc, K), piece by piece of the nodes."""
@@ -256,9 +303,8 @@ class _Columns:
         model = self.model
         value = float(model[place.path])
         step = STEP * max(abs(value), 0.1)
-        weights = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}
         residual, constraint = 0.0, 0.0
-        for offset, weight in weights.items():
+        for offset, weight in STENCIL.items():
             numbers = Numbers.of(self.structure, model.replace({place.path: value + offset * step}, check=False))
             result = evaluate(self.structure, numbers, self.point, derivatives=False)
             residual, constraint = residual + weight * result.residual, constraint + weight * result.constraint

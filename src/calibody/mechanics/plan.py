@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, coordinate, drive, path, push
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, compliant, coordinate, drive, path, push
 from calibody.mechanics.elements.base import CoordinateConstraint, Measure
 from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 
@@ -19,7 +19,7 @@ class Group:
     """All elements of one type, at least one."""
 
     type: Any
-    """`Constraint`, `CoordinateConstraint`, `Force`, `Push` or `CoordinateForce`."""
+    """`Constraint`, `CoordinateConstraint`, `Force`, `Push`, `CoordinateForce` or compliant contact."""
     touches: np.ndarray
     """(elements, links, or coordinates); of a `CoordinateForce` (elements,)"""
     row: int = -1
@@ -56,6 +56,7 @@ class Plan:
             self.cross_index,
             self.moving,
             self.forces,
+            self.encounters,
             self.pushes,
             self.pulled,
             self.constraints,
@@ -79,6 +80,13 @@ class Plan:
         s = self.structure
         groups = ((t, [[s.body_link[b] for b in t.bodies(e)] for e in s.model.tables[t.name].values()]) for t in FORCES)
         return tuple(Group(t, np.array(links, dtype=np.int64)) for t, links in groups if links)
+
+    @cached_property
+    def encounters(self) -> tuple[Group, ...]:
+        """Places of compliant contact by type."""
+        link = self.structure.body_link
+        found = compliant.groups_of(self.structure.model)
+        return tuple(Group(t, np.array([[link[b] for b in spot.bodies] for spot in spots], dtype=np.int64)) for t, spots in found.items())
 
     @cached_property
     def pushes(self) -> tuple[Group, ...]:
@@ -256,6 +264,7 @@ class Plan:
         """Pairs of different moving links between which some element has blocks."""
         s = self.structure
         touched = [links for g in self.between_links if not g.type.measure.apart for links in g.touches]
+        touched += [links for g in self.encounters for links in g.touches]
         if s.coordinates != TREE:
             touched += [*self.coordinate_links, *self.ball_links]
             touched += [self.coordinate_links[np.flatnonzero(row)].ravel() for row in s.combinations]

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibody.spatial import algebra as al
+
 FLAT = 3e-3
 """A tenth of the tilt below which a disc stands on points of its rim."""
 TINY = 1e-12
@@ -90,7 +92,7 @@ def ellipsoid_plane(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     n, origin = _plane(b, data[15:21])
     Q, half, c = data[3:12].reshape(3, 3, *data.shape[1:]), data[12:15], place(a, data[:3])
     m = back(Q, back(a.R, n))
-    S = np.sqrt(_dot(half * m, half * m))
+    S = al.library(n).sqrt(_dot(half * m, half * m))
     at = c - turned(a.R, turned(Q, half * half * m / S))
     gap = _dot(n, c - origin) - S
     return Touch(gap, n, at, at - gap * n)
@@ -111,10 +113,10 @@ def disc_plane(a: Pose, b: Pose, data: np.ndarray) -> Touch:
 def _balls(p: np.ndarray, ra: Any, q: np.ndarray, rb: Any) -> Touch:
     """Two balls."""
     d = p - q
-    length = np.sqrt(_dot(d, d))
-    up = np.zeros_like(d)
-    up[2] = 1.0
-    n = np.where(length > TINY, d / np.maximum(length, TINY), up)
+    xp = al.library(d)
+    length = xp.sqrt(_dot(d, d))
+    up = np.array([0.0, 0.0, 1.0]).reshape(3, *(1,) * (d.ndim - 1))
+    n = xp.where(length > TINY, d / xp.maximum(length, TINY), up)
     return Touch(length - ra - rb, n, p - ra * n, q + rb * n)
 
 
@@ -125,14 +127,15 @@ def point_point(a: Pose, b: Pose, data: np.ndarray) -> Touch:
 
 def _only(inside: np.ndarray, touch: Touch) -> Touch:
     """Nowhere near where `inside` does not hold: another element has that place already."""
-    return touch._replace(gap=np.where(inside, touch.gap, touch.gap + AWAY))
+    return touch._replace(gap=al.library(touch.gap).where(inside, touch.gap, touch.gap + AWAY))
 
 
 def point_segment(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     """data: point, radius | end, end, radius, whether its ends are left to others."""
     p, q0, q1 = place(a, data[:3]), place(b, data[4:7]), place(b, data[7:10])
     d = q1 - q0
-    t = np.clip(_dot(p - q0, d) / np.maximum(_dot(d, d), TINY * TINY), 0.0, 1.0)
+    xp = al.library(d)
+    t = xp.clip(_dot(p - q0, d) / xp.maximum(_dot(d, d), TINY * TINY), 0.0, 1.0)
     return _only((data[11] == 0.0) | ((t > 0.0) & (t < 1.0)), _balls(p, data[3], q0 + t * d, data[10]))
 
 
@@ -159,16 +162,17 @@ def _in_box(b: Pose, data: np.ndarray, p: np.ndarray) -> np.ndarray:
 def _ball_box(p: np.ndarray, r: Any, b: Pose, data: np.ndarray) -> Touch:
     Q, half = data[3:12].reshape(3, 3, *data.shape[1:]), data[12:15]
     x = _in_box(b, data, p)
-    y = np.clip(x, -half, half)
+    xp = al.library(x)
+    y = xp.clip(x, -half, half)
     d = x - y
-    length = np.sqrt(_dot(d, d))
-    depth = half - np.abs(x)  # inside: how far it is to each face
-    nearest = np.arange(3).reshape(3, *(1,) * (x.ndim - 1)) == np.argmin(depth, axis=0)
+    length = xp.sqrt(_dot(d, d))
+    depth = half - abs(x)  # inside: how far it is to each face
+    nearest = np.arange(3).reshape(3, *(1,) * (x.ndim - 1)) == xp.argmin(depth, axis=0)
     inside = length <= TINY
-    face = np.where(nearest, np.where(x < 0.0, -1.0, 1.0), 0.0)
-    n = np.where(inside, face, d / np.maximum(length, TINY))
-    y = np.where(inside & nearest, face * half, y)
-    distance = np.where(inside, -np.min(depth, axis=0), length)
+    face = xp.where(nearest, xp.where(x < 0.0, -1.0, 1.0), 0.0)
+    n = xp.where(inside, face, d / xp.maximum(length, TINY))
+    y = xp.where(inside & nearest, face * half, y)
+    distance = xp.where(inside, -xp.min(depth, axis=0), length)
     n, y = turned(b.R, turned(Q, n)), place(b, turned(Q, y) + data[:3])
     return Touch(distance - r, n, p - r * n, y)
 

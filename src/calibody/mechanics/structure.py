@@ -28,7 +28,7 @@ import numpy as np
 from calibody.errors import ModelError, SimulationError
 from calibody.mechanics import channels
 from calibody.mechanics.channels import Channel
-from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, inplane, path, prescribed, push
+from calibody.mechanics.elements import CONSTRAINTS, COORDINATE_FORCES, FORCES, PUSHES, compliant, inplane, path, prescribed, push
 from calibody.mechanics.elements.base import CoordinateConstraint, Ends, VelocityConstraint
 from calibody.model import Body, Joint, Model
 from calibody.model.elements import BALL, FIXED, FREE, HINGE, SLIDE, WORLD
@@ -390,7 +390,7 @@ class Structure:
         return f"joint.{unit.joint.name}" if self.coordinates == TREE and unit.joint is not None else f"body.{unit.body.name}"
 
 
-# Tables of elements that exert no force and carry none (contacts act from outside of a step, `steppers/contact.py`), and the fields of the others that name another element.
+# Tables of elements that exert no force and carry none (rigid contacts act from outside of a step, `steppers/contact.py`), and the fields of the others that name another element.
 FORCELESS = ("site", "sensor", "geometry", "contact", "limit")
 REFERENCES = {
     "parent": "body", "body": "body", "body1": "body", "body2": "body", "joint": "joint", "joint1": "joint", "joint2": "joint", "joints": "joint",
@@ -419,7 +419,13 @@ def _topology(model: Model) -> tuple:
         if kind not in FORCELESS
     )
     bodies = (tuple(places["body"].get(body, body) for body in path.bodies_of(model, p)) for p in model.paths)
-    return *tables, *((path.pattern_of(model, p), links) for p, links in zip(model.paths, bodies, strict=True)), *(type(a).__name__ for a in model.actuators)
+    touching = ((t.name, *(tuple(places["body"].get(body, body) for body in spot.bodies) for spot in spots)) for t, spots in compliant.groups_of(model).items())
+    return (
+        *tables,
+        *touching,
+        *((path.pattern_of(model, p), links) for p, links in zip(model.paths, bodies, strict=True)),
+        *(type(a).__name__ for a in model.actuators),
+    )
 
 
 def refuse_load_friction(structure: Structure, remedy: str = 'use coordinates = "free" or "auto"') -> None:
@@ -607,6 +613,7 @@ def _constraint_numbers(structure: Structure, model: Model, placement: np.ndarra
 
 def _force_numbers(structure: Structure, model: Model) -> dict[str, np.ndarray]:
     between = {t.name: _table([t.numbers(e) for e in model.tables[t.name].values()]) for t in FORCES}
+    between |= {t.name: _table([compliant.numbers_of(model, spot) for spot in spots]) for t, spots in compliant.groups_of(model).items()}
     between |= {t.name: _table([path.numbers_of(model, model.paths[i]) for i in which]) for t, which in path.groups_of(structure.model).items()}
     pushes = {t.name: _table([t.numbers(model, c) for c in structure.pushed if push.TYPES[c.kind, c.quantity] is t]) for t in PUSHES}
     return between | pushes | {t.name: _table(list(t.numbers(structure, model)), len(t.fields)) for t in COORDINATE_FORCES}

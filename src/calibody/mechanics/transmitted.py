@@ -59,6 +59,7 @@ def wrenches(
     out = Evaluation(np.zeros((structure.nv, K - 2)), np.zeros((structure.nc, K)), *plan.pairs)
     assembly.bodies(plan, numbers, point, f, sums)
     assembly.forces(plan, numbers, point, f, sums)
+    assembly.encounters(plan, numbers, point, f, sums)
     assembly.pushes(plan, numbers, point, f, sums)
     assembly.constraints(plan, numbers, point, f, sums, out)
     for i in np.flatnonzero(numbers.standing[3]):  # bodies that are fixed to the world: nobody else asks what they weigh

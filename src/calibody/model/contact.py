@@ -4,6 +4,13 @@ A `Contact` lets two shapes touch: `a` (a `Geometry`, or a `Site` as a ball of t
 between them never gets negative. While they touch, b pushes a along the normal with f_n >= 0 and rubs with `|f_t| <= friction f_n` against the slip.
 An impact gives back the share `restitution` of the approach speed (law "newton") or of the normal impulse (law "poisson").
 
+With law "compliant" the shapes may overlap, by the penetration p = -gap, and push each other apart the more they do (`mechanics/elements/compliant.py`):
+
+    N = stiffness p^exponent (1 - (exponent - 1)/(exponent + 1) p/depth) damped by `damping` p',    from p = depth on a straight line;    depth 0: stiffness p^exponent
+    F = -N (friction/sqrt(|v|^2 + friction_rate^2) + viscous) v      against the slip v
+
+at every place of the contact (`mechanics/contact.py`: a box on a plane has eight). There are no impacts then; it is a force like a spring's.
+
 A `Limit` is a contact on the coordinate of a hinge or slide: it ends at `position`, from above or from below.
 
 | a, b | plane, ground | sphere, site | capsule | box | ellipsoid, cylinder |
@@ -27,7 +34,12 @@ if TYPE_CHECKING:
 
 GROUND = "ground"
 NEWTON, POISSON = "newton", "poisson"
+COMPLIANT = "compliant"
 LAWS = (NEWTON, POISSON)
+"""Of impacts."""
+RIGID_NUMBERS = ("sliding_friction", "restitution")
+SOFT_NUMBERS = {"stiffness": 0.0, "exponent": 1.5, "depth": 0.0, "damping": 0.0, "friction_rate": 0.01, "viscous": 0.0}
+"""Numbers that only compliant contact has, and what they are where nothing is said."""
 UPPER, LOWER = "upper", "lower"
 
 POINT, PLANE, SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER = "point", "plane", "sphere", "capsule", "box", "ellipsoid", "cylinder"
@@ -50,7 +62,7 @@ class Contact:
     """Two shapes that touch: `a` a geometry or a site, `b` a geometry, a site or "ground" (a geometry, where a site has the same name). Forces of its channels are those of b on a.
 
     `friction` is the coefficient of dry friction of impacts, and of lasting contact unless `sliding_friction` is above zero: then that is the latter's. `radius` rounds the
-    edges of boxes and cylinders (whose outer size stays), and is the radius of a site's ball.
+    edges of boxes and cylinders (whose outer size stays), and is the radius of a site's ball. The other numbers are those of law "compliant" alone.
     """
 
     KIND: ClassVar[str] = "contact"
@@ -59,6 +71,12 @@ class Contact:
         "sliding_friction": Number(SCALAR, "", CONTACT, signed=False),
         "restitution": Number(SCALAR, "", CONTACT, signed=False),
         "radius": Number(SCALAR, "m", CONTACT, signed=False),
+        "stiffness": Number(SCALAR, "N/m^exponent", CONTACT, signed=False, linear=True),
+        "exponent": Number(SCALAR, "", CONTACT, signed=False),
+        "depth": Number(SCALAR, "m", CONTACT, signed=False),
+        "damping": Number(SCALAR, "s/m", CONTACT, signed=False),
+        "friction_rate": Number(SCALAR, "m/s", CONTACT, signed=False),
+        "viscous": Number(SCALAR, "s/m", CONTACT, signed=False),
     }
 
     name: str
@@ -69,11 +87,18 @@ class Contact:
     restitution: float = 0.0
     radius: float = 0.0
     law: str = NEWTON
+    stiffness: float = SOFT_NUMBERS["stiffness"]
+    exponent: float = SOFT_NUMBERS["exponent"]
+    depth: float = SOFT_NUMBERS["depth"]
+    damping: float = SOFT_NUMBERS["damping"]
+    friction_rate: float = SOFT_NUMBERS["friction_rate"]
+    viscous: float = SOFT_NUMBERS["viscous"]
 
     def __post_init__(self) -> None:
         _coerce(self)
-        _not_negative(self, "friction", "sliding_friction", "radius")
-        _restitution(self)
+        _not_negative(self, "friction", "sliding_friction", "radius", "stiffness", "depth", "damping", "viscous")
+        _restitution(self, (*LAWS, COMPLIANT))
+        _softness(self)
         if self.a == self.b:
             raise ModelError(f'contact.{self.name} lets "{self.a}" touch itself; give two different shapes.')
 
@@ -81,6 +106,11 @@ class Contact:
     def sliding(self) -> float:
         """The coefficient of friction of lasting contact."""
         return self.sliding_friction or self.friction
+
+    @property
+    def compliant(self) -> bool:
+        """Whether it is a force, not something that nothing passes through."""
+        return self.law == COMPLIANT
 
 
 @dataclass(frozen=True)
@@ -112,13 +142,32 @@ class Limit:
         return -1.0 if self.side == UPPER else 1.0
 
 
-def _restitution(element: Contact | Limit) -> None:
+def _restitution(element: Contact | Limit, laws: tuple[str, ...] = LAWS) -> None:
     if not 0.0 <= element.restitution <= 1.0:
         raise ModelError(
             f"{element.KIND}.{element.name}.restitution is {element.restitution:g}; give a number from 0 (no rebound) to 1 (all of it): more would make energy."
         )
-    if element.law not in LAWS:
-        raise ModelError(f"{element.KIND}.{element.name}.law is {element.law!r}; give one of {', '.join(LAWS)}.")
+    if element.law not in laws:
+        raise ModelError(f"{element.KIND}.{element.name}.law is {element.law!r}; give one of {', '.join(laws)}.")
+
+
+def _softness(contact: Contact) -> None:
+    """Numbers that the law of a contact does not have, or cannot have."""
+    where = f"contact.{contact.name}"
+    if not contact.compliant:
+        if odd := next((name for name, usual in SOFT_NUMBERS.items() if getattr(contact, name) != usual), None):
+            raise ModelError(f'{where}.{odd} is {getattr(contact, odd):g}, but its law "{contact.law}" is rigid; give law = "{COMPLIANT}", or leave it out.')
+        return
+    if odd := next((name for name in RIGID_NUMBERS if getattr(contact, name)), None):
+        raise ModelError(
+            f'{where}.{odd} is {getattr(contact, odd):g}, which law = "{COMPLIANT}" does not have (it loses energy by its damping and friction); leave it out.'
+        )
+    if contact.exponent <= 1.0:
+        raise ModelError(f"{where}.exponent is {contact.exponent:g}; give a number above 1 (1.5: Hertz), so that the force begins smoothly.")
+    if contact.friction_rate <= 0.0:
+        raise ModelError(
+            f"{where}.friction_rate is {contact.friction_rate:g}; give a speed above zero [m/s], the slip from which on friction acts nearly in full."
+        )
 
 
 # -- in a model ----------------------------------------------------------------------------------------------------------------------
@@ -169,6 +218,11 @@ def _check_contact(model: Model, contact: Contact) -> None:
     if not any(_moving_mass(model, body) for body in bodies):
         moving = next((b for b in bodies if b != WORLD), bodies[0])
         raise ModelError(f"{where}: body.{moving} has no mass, nor has anything that moves with it, so the contact would push at nothing; give it a mass.")
+    if contact.compliant and (CYLINDER in kinds or (CAPSULE in kinds and not {PLANE, SPHERE, POINT} & set(kinds))):
+        raise ModelError(
+            f'{where} is between a {kinds[0]} and a {kinds[1]}, whose places of contact come and go, so that law = "{COMPLIANT}" would jump there; planes collide compliantly with '
+            "spheres, sites, capsules, boxes and ellipsoids, and spheres and sites with each other, with capsules and with boxes."
+        )
     _check_sizes(where, contact, shapes)
 
 

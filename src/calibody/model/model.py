@@ -115,6 +115,11 @@ class Model:
             return ()
         return self._find("transmission", actuator.transmission).joints if actuator.transmission else (actuator.joint,)
 
+    @property
+    def collides(self) -> bool:
+        """Whether something is in the way of something: rigid contacts, limits."""
+        return bool(self.limits) or not all(c.compliant for c in self.contacts)
+
     def _find(self, kind: str, name: str) -> Any:
         table = self.tables[kind]
         if name not in table:

@@ -14,7 +14,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.contact import Spots
-from calibody.mechanics.elements import body as body_element
+from calibody.mechanics.elements import body as body_element, compliant
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
 from calibody.mechanics.shapes import Touch
@@ -261,7 +261,7 @@ class Motion:
 
     @cached_property
     def _spots(self) -> Spots:
-        return Spots.of(self.structure)
+        return Spots.of(self.structure, compliant=True)
 
     @cached_property
     def _touch(self) -> Touch:
@@ -281,10 +281,25 @@ class Motion:
         if quantity in ("gap", "slip"):
             gaps = spots.gaps(self._touch, self.frames.s[:, :-1])[mine]
             return gaps.min(0) if quantity == "gap" else self._slip(mine, np.argmin(gaps, axis=0))
+        if owner in self._pressed and quantity != "impulse":
+            return self._pressed[owner][quantity == "force.normal"]
         if log is None:
             return np.zeros(nodes) if quantity == "force.normal" else np.zeros((nodes, 3))
         values = {"force": log.force, "force.normal": log.normal, "impulse": log.impulse}[quantity][owner]
         return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, max(0, nodes - values.shape[-1]))])[..., :nodes].T.copy()
+
+    @cached_property
+    def _pressed(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """By compliant contact: the force on its a (nodes, 3), and the sum of its normal forces; of the mean over both intervals of a node."""
+        plan, f, out = plan_of(self.structure), self.frames, {}
+        for group, spots in zip(plan.encounters, compliant.groups_of(self.model).values(), strict=True):
+            ends = (assembly.link_pairs(f, group.touches, nodes) for nodes in (assembly.LEFT, assembly.RIGHT))
+            found = group.type.exchange(*ends, self.numbers.elements[group.name][:, :, None], self.h)
+            for e, spot in enumerate(spots):
+                force, normal = out.get(spot.owner, (0.0, 0.0))
+                force = force + (-1.0 if spot.flipped else 1.0) * _at_nodes(found.force[:, e]).T
+                out[spot.owner] = force, normal + _at_nodes(found.normal[None, e])[0]
+        return out
 
     def _slip(self, mine: np.ndarray, nearest: np.ndarray) -> np.ndarray:
         """The sliding speed of the nearest place over the step after each node."""
@@ -361,6 +376,8 @@ class Motion:
             reference = al.transpose(al.quaternion_matrix(tuple(numbers.ball_reference[:, k])))  # type: ignore[arg-type]
             psi = np.stack(al.matrix_log(al.matmul(reference, R)))[:, :-1]
             out += 0.5 * numbers.ball_law[0, k] * (psi**2).sum(0)
+        for group in plan.encounters:
+            out += group.type.energy(assembly.link_pairs(f, group.touches, slice(None, -1)), numbers.elements[group.name][:, :, None]).sum(0)
         for group in plan.forces:
             data = numbers.elements[group.name][:, :, None]
             out += group.type.energy(group.type.measure.value(f.poses(group.touches), data), data).sum(0)[:-1]

@@ -49,14 +49,13 @@ def simulate(
     joints and sites to a number, an array with one value per step, (times, values), a `Signal` or a function of time (docs: concepts). `coordinates`: "tree", "free" or "auto" (docs: concepts).
     `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), "mujoco" (its own engine, with the options of the
     file; docs: moving from mujoco.sysid), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
-    `contacts=False` leaves out the contacts and limits of the model.
+    `contacts=False` leaves out the limits of the model and its contacts, but for compliant ones, which are forces.
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
     n, h = _steps(duration, h)
     method = _stepper(stepper)
     if (model.contacts or model.limits) and not (contacts and method.touches()):
-        notes = () if not contacts else (UNTOUCHED,)
-        model = replace(model, contacts=(), limits=(), notes=(*model.notes, *notes))
+        model = _untouched(model, method.touches(), () if not contacts else (UNTOUCHED,))
     scalars = scalars_of(model, drive or {})
     structure = Structure.build(model, method.coordinates(coordinates), driven=scalars, engine=method.engine)
     numbers = Numbers.of(structure)
@@ -95,6 +94,11 @@ def simulate(
     if computed == n + 1:  # only the node beyond the end is missing: repeat the last step
         motion = _extended(motion)
     return motion
+
+
+def _untouched(model: Model, forces: bool, notes: tuple[str, ...]) -> Model:
+    """The model without limits and contacts; `forces`: with compliant ones."""
+    return replace(model, contacts=tuple(c for c in model.contacts if c.compliant and forces), limits=(), notes=(*model.notes, *notes))
 
 
 def _prescribed(structure: Structure) -> list[int]:

@@ -44,6 +44,7 @@ from calibody.mechanics.elements.law import LAW
 from calibody.mechanics.host import Configuration
 from calibody.mechanics.kinematics import Geometry, difference, layout_of, poses, retract, twists
 from calibody.mechanics.plan import Group, Plan, plan_of
+from calibody.mechanics.shapes import Pose
 from calibody.mechanics.structure import FREE, TREE, Numbers, Structure
 from calibody.solve.dense import Factors, factored, identity, put_at, slice_at, solved
 from calibody.spatial import algebra as al
@@ -287,6 +288,8 @@ class Program:
             left, right, J = _add((left, right, J), self._balls(values, a, b, applied, h, delta))
         for group in self.plan.forces:
             left, right, J = _add((left, right, J), self._force(group, values, a, b, applied, h))
+        for group in self.plan.encounters:
+            left, right, J = _add((left, right, J), self._encounter(group, values, a, b, h))
         for group in self.plan.pushes:
             force = -0.5 * h * applied[group.applied]
             acts = [self.measured(group.type.measure, group.touches, values.elements[group.name], node.H, node.T)[1][0] for node in (a, b)]
@@ -303,6 +306,17 @@ class Program:
         force = jnp.stack(impulse)
         J = jnp.einsum("cej,cde,del->jl", AL, jnp.array(by_R), ZR)
         return jnp.einsum("cej,ce->j", AL, force), jnp.einsum("cej,ce->j", AR, force), J
+
+    def _encounter(self, group: Group, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
+        """Compliant contacts of one type."""
+        kind, data, moves = group.type, values.elements[group.name], [self._above(links) for links in group.touches.T]
+        left, right = (tuple(Pose(node.H[:, :3, links], node.H[:, 3, links]) for links in group.touches.T) for node in (a, b))
+        found = kind.exchange(left, right, data, h)
+        block, _ = kind.by_twists(found, data, 1)
+        on = [node.T[:, None] * (moves[0] - moves[1]) for node in (a, b)]  # (6, elements, nv)
+        reach = sum(jnp.einsum("tse,sl->tel", block[:, k : k + 6], b.T) * above for k, above in ((0, moves[0]), (6, moves[1])))
+        out = [jnp.einsum("tej,te->j", acts, wrench) for acts, wrench in zip(on, found.impulses, strict=True)]
+        return out[0], out[1], jnp.einsum("tej,tel->jl", on[0], reach)
 
     def bodies(self, values: Values, a: Node, b: Node, h: Any) -> tuple[Any, Any, Any]:
         s = self.structure

@@ -45,7 +45,7 @@ class Variational(AbstractStepper):
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_load_friction(structure)
-        if structure.model.contacts or structure.model.limits:
+        if structure.model.collides:
             if structure.prescribed:
                 raise SimulationError(
                     f'Drive "{structure.prescribed[0].path}": motion cannot be prescribed beside contacts or limits yet; leave them out, contacts=False.'
