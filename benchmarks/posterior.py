@@ -1,21 +1,24 @@
 """Long studies of posteriors: simulation-based calibration at a bound, and predictions of a real double pendulum beside other samplers.
 
     python benchmarks/posterior.py sbc [replicates] [first]      a friction in [0, 0.04] whose standard deviation is 0.007: ranks of the truth, coverage of 90 % intervals
-    python benchmarks/posterior.py ibm                           joint fit of six real runs: what the 90 % bands of five others hold; one run alone; MMD and rms (needs CALIBODY_SHARED)
+    python benchmarks/posterior.py ibm                           joint fit of six real runs: what the 90 % bands of five others hold; one run alone; MMD and rms (needs the folder `shared`, or CALIBODY_SHARED)
+    python benchmarks/posterior.py workers [samples]             draws per second of one process and of two
 
-One process, fixed seeds; what it prints stands in docs/posterior.md.
+Fixed seeds; what it prints stands in docs/posterior.md.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import ibm_problem as problem
 import numpy as np
 import posterior_problems as problems
 from scipy.stats import kstest
@@ -24,6 +27,7 @@ import calibody as cb
 from calibody.experiment.posterior import Here
 
 DRAWS = 200
+SHARED = Path(os.environ.get("CALIBODY_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 
 
 def sbc(replicates: int = 200, first: int = 0) -> None:
@@ -67,59 +71,24 @@ def _report(ranks: list, cover: list, ess: list, khat: list, at_bound: int, lost
 
 # -- the real double pendulum ----------------------------------------------------------------------------------------------------------------
 
-HELD, SECONDS, CLOCK = range(7, 12), 1.0, 400.0
-START = {"joint.j2.position.x": 0.14, "body.one.com.x": 0.06, "body.one.com.y": 0.0, "body.one.inertia.zz": 1.5e-3}
-START |= {"body.two.com.y": 0.0, "body.two.inertia.zz": 3e-4, "joint.j1.damping": 1e-4, "joint.j2.damping": 1e-4}
-
-
-def pendulum() -> cb.Model:
-    """Free swinging determines ratios, so that the masses and one distance are held; local x hangs down."""
-    one = cb.Body("one", mass=0.5, com=(0.06, 0, 0), inertia=(1e-4, 1.5e-3, 1.5e-3))
-    two = cb.Body("two", "one", mass=0.1, com=(0.05, 0, 0), inertia=(1e-4, 3e-4, 3e-4), position=(0.14, 0, 0))
-    joints = [cb.Joint("j1", "one", axis=(0, 0, 1), damping=1e-4), cb.Joint("j2", "two", axis=(0, 0, 1), damping=1e-4)]
-    return cb.Model("ibm", [one, two], joints, world=cb.World(gravity=(9.81, 0, 0)))
-
-
-def unknowns() -> dict[str, cb.Unknown]:
-    out = {}
-    for path, value in START.items():
-        bounds = (0.08, 0.3) if "position" in path else (-0.2, 0.2) if "com" in path else (0.0, np.inf)
-        out[path] = cb.Unknown(value, lower=bounds[0], upper=bounds[1], scale=0.05 if path.endswith("com.y") else None)
-    return out
-
-
-def angles(i: int) -> tuple[np.ndarray, np.ndarray]:
-    """(frames, 2) angles of a run, and their rates by a smoothing filter."""
-    from scipy.signal import savgol_filter
-
-    folder = Path(os.environ["CALIBODY_SHARED"]) / "data" / "ibm_double_pendulum"
-    A = np.loadtxt(folder / f"run{i:02d}.csv", delimiter=",", skiprows=1) / 5.0
-    t1, t2 = (np.unwrap(np.arctan2(d[:, 1], d[:, 0])) for d in (A[:, 2:4] - A[:, :2], A[:, 4:6] - A[:, 2:4]))
-    q = np.stack([t1, t2 - t1], axis=1)
-    count = round(SECONDS * CLOCK) + 1
-    return q[:count], savgol_filter(q[: count + 5], 9, 3, deriv=1, delta=1.0 / CLOCK, axis=0)[:count]
-
-
-def recording(i: int) -> cb.Recording:
-    q, _ = angles(i)
-    return cb.Recording(f"run{i}", tuple(cb.Observation(f"joint.j{k + 1}.angle", np.arange(len(q)) / CLOCK, q[:, k]) for k in range(2)))
+HELD = range(7, 12)
 
 
 def ibm() -> None:
     """One run alone: what its draws predict of ten others, from the same starts; six runs together: what the bands of five others hold."""
     began = time.process_time()
-    one = cb.fit(pendulum(), recording(1), unknowns(), h=1.0 / CLOCK)
+    one = cb.fit(problem.pendulum(), problem.recording(SHARED, 1), problem.unknowns(), h=1.0 / problem.CLOCK)
     fitted = time.process_time()
     post = cb.posterior(one, samples=150, starts=0, executor=Here())  # type: ignore[arg-type]
     print(
         f"one run: {one.status}; fit {fitted - began:.1f} CPU s, 150 draws {time.process_time() - fitted:.1f} CPU s; {post.verdict} stretched {post.stretched:.2g}",
         flush=True,
     )
-    mmd, rms = rolled(post)
+    mmd, rms = problem.rolled(SHARED, post)
     print(f"ten others from the same starts: MMD^2 {mmd:.3f}, rms {rms:.2f} rad", flush=True)
     covered(post, "one run")
     began = time.process_time()
-    six = cb.fit(pendulum(), [recording(i) for i in range(1, 7)], unknowns(), h=1.0 / CLOCK)
+    six = cb.fit(problem.pendulum(), [problem.recording(SHARED, i) for i in range(1, 7)], problem.unknowns(), h=1.0 / problem.CLOCK)
     print(f"six runs: {six.status}; runs agree: {six.runs_agree}; {time.process_time() - began:.1f} CPU s", flush=True)
     joint = cb.posterior(six, samples=150, starts=0, executor=Here())  # type: ignore[arg-type]
     print(joint.verdict, f"stretched {joint.stretched:.2g}", flush=True)
@@ -130,33 +99,68 @@ def covered(post: cb.Posterior, words: str) -> None:
     shares = []
     for i in HELD:
         try:
-            shares.append(post.predict(recording(i), window=0.1).coverage)
+            shares.append(post.predict(problem.recording(SHARED, i), window=0.1).coverage)
         except cb.CalibodyError as error:
             print(f"run {i}: {error}")
     print(f"{words}: 90 % bands hold {np.round(shares, 2)} of runs 7 to 11, {np.mean(shares):.2f} on average", flush=True)
 
 
-def rolled(post: cb.Posterior, draws: int = 100) -> tuple[float, float]:
-    """Squared MMD (angles of both arms over time in units of their spread, radial kernel of median width) and median rms between draws and ten runs, all from the same starts."""
-    real, made = [], []
-    for i in range(2, 12):
-        q, v = angles(i)
-        real.append(q[1:])
-        start = {f"joint.j{k + 1}.{name}": x[0, k] for k in range(2) for name, x in (("angle", q), ("rate", v))}
-        for row in post.draws[np.linspace(0, len(post.draws) - 1, draws).astype(int)]:
-            model = pendulum().replace(dict(zip(post.parameters, row, strict=True)), check=False)
-            motion = cb.simulate(model, SECONDS, 1.0 / CLOCK, start)
-            made.append(np.stack([motion["joint.j1.angle"], motion["joint.j2.angle"]], axis=1)[1:])
-    errors = [m - real[k // draws] for k, m in enumerate(made)]
-    sd = np.concatenate(real).std(axis=0)
-    P, Q = (np.stack([(x / sd).ravel() for x in xs]) for xs in (made, real))
-    X = np.vstack([P, Q])
-    s = (X**2).sum(axis=1)
-    D = np.maximum(s[:, None] + s[None] - 2.0 * X @ X.T, 0.0)
-    K = np.exp(-D / (2.0 * np.median(D[D > 0.0])))
-    n = len(P)
-    each = [float(np.sqrt(np.mean(e**2))) for e in errors]
-    return float(K[:n, :n].mean() + K[n:, n:].mean() - 2.0 * K[:n, n:].mean()), float(np.median(each))
+# -- workers -------------------------------------------------------------------------------------------------------------------------------
+
+
+def workers(samples: int = 2000) -> None:
+    """Draws per second of one process and of two, on the race's gentle pendulum: by the clock, which means something on an idle computer only, and by the CPU seconds of the process that is at work longest, as if each had a core of its own."""
+    import race_problems
+
+    model, run, truth = race_problems.problem(SHARED, "gentle_single")
+    result = cb.fit(model, run, {path: cb.Unknown(value, lower=0.0) for path, value in truth.items()}, h=0.01)
+    rates = {}
+    for name, executor in (("one", Here()), ("two, from nothing", None), ("two", None)):
+        with Processes() as seen:
+            began = time.perf_counter()
+            cb.posterior(result, samples=samples, starts=0, executor=executor)  # type: ignore[arg-type]
+            wall = time.perf_counter() - began
+        used = sorted((c for c in seen.cpu.values() if c > 0.1), reverse=True)
+        rates[name] = samples / sum(used) * (2 if name.startswith("two") else 1), samples / max(used), samples / wall
+        print(f"{name:18} CPU s by process {np.round(used, 2)}, {wall:.1f} s by the clock", flush=True)
+    for name in ("two, from nothing", "two"):
+        shared, longest, wall = (a / b for a, b in zip(rates[name], rates["one"], strict=True))
+        print(f"{name}: {shared:.2f} times the draws of one if both were at work equally long, {longest:.2f} by the longer of the two, {wall:.2f} by the clock")
+
+
+class Processes:
+    """CPU seconds of this process and all that it begins, while it is open (Linux)."""
+
+    def __enter__(self) -> Processes:
+        self.before, self.seen, self.open = self._now(), {}, True
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seen |= self._now()
+        self.open = False
+        self.thread.join()
+        self.cpu = {pid: seconds - self.before.get(pid, 0.0) for pid, seconds in self.seen.items()}
+
+    def _watch(self) -> None:
+        while self.open:
+            self.seen |= self._now()
+            time.sleep(0.05)
+
+    @staticmethod
+    def _now() -> dict[int, float]:
+        found, tick = {}, os.sysconf("SC_CLK_TCK")
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            found[int(folder.name)] = int(words[1]), (int(words[11]) + int(words[12])) / tick
+        mine = {os.getpid()}
+        while more := {pid for pid, (parent, _) in found.items() if parent in mine} - mine:
+            mine |= more
+        return {pid: found[pid][1] for pid in mine}
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Wrap as Wrap,
         along as along,
     )
+    from calibody.recording.plate import Plate as Plate
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
     from calibody.recording.signal import Signal as Signal
@@ -108,6 +109,7 @@ _LATER = {
     "Observation": "calibody.recording.recording",
     "Drive": "calibody.recording.recording",
     "UnknownDrive": "calibody.recording.unknown",
+    "Plate": "calibody.recording.plate",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
     "anthropometry": "calibody.estimate.anthropometry",

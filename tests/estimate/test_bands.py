@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import ibm_problem as ibm
 import numpy as np
 import posterior_problems as problems
 import pytest
@@ -89,3 +92,24 @@ def _pushed(random: np.random.Generator, angle: float, forces: bool) -> cb.Recor
     motion = cb.simulate(problems.kater(), 4.0, 0.005, {"joint.pivot.angle": angle}, drive)
     y = motion["joint.pivot.angle"][::8] + 0.01 * random.standard_normal(len(motion.time[::8]))
     return cb.Recording("swing", (cb.Observation("joint.pivot.angle", motion.time[::8], y, 0.01),))
+
+
+@pytest.mark.slow
+def test_bands_of_six_real_runs_hold_five_others(shared: Path) -> None:
+    """A double pendulum that tumbles: what one run cannot know, six do. And from the same starts as other samplers, the draws of one run."""
+    six = cb.fit(ibm.pendulum(), [ibm.recording(shared, i) for i in range(1, 7)], ibm.unknowns(), h=1.0 / ibm.CLOCK)
+    post = cb.posterior(six, samples=150, starts=0, executor=Here())  # type: ignore[arg-type]
+    assert six.converged and post.converged
+    inside = [post.predict(ibm.recording(shared, i), window=0.1).coverage for i in range(7, 12)]
+    assert 0.75 <= np.mean(inside) <= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["auto", "csvgd"])
+def test_draws_of_one_real_run_predict_ten_others(shared: Path, sampler: str) -> None:
+    """From the same starts, within 0.05 (MMD squared) and 1 rad (rms); particles begin all over the bounds."""
+    result = cb.fit(ibm.pendulum(), ibm.recording(shared, 1), ibm.bounded(), h=1.0 / ibm.CLOCK)
+    post = cb.posterior(result, samples=150 if sampler == "auto" else 32, starts=0, sampler=sampler, executor=Here())  # type: ignore[arg-type]
+    assert post.converged
+    mmd, rms = ibm.rolled(shared, post)
+    assert mmd < 0.05 and rms < 1.0

@@ -13,6 +13,7 @@ import calibody as cb
 from calibody.errors import CalibodyError
 from calibody.estimate.unknown_drives import carrying, unknown_joints
 from calibody.experiment.reading import load
+from calibody.recording.tables import open_table
 
 AXIS = (0, -1, 0)
 SIZE, MEMORY = {"hip": 30.0, "knee": 15.0}, 0.15
@@ -89,6 +90,21 @@ def test_size_and_memory_are_found() -> None:
         assert 0.3 * sd < result.slow_forces[joint].sd < 3.0 * sd
     share, rms = coverage(result, motion)
     assert share > 0.85 and rms < 1.5
+
+
+def test_results_are_written_for_opensim(tmp_path: Path) -> None:
+    """Read back, every column is what the result says."""
+    run, _ = trial(0, duration=0.3)
+    result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {}, h=0.01)
+    paths = result.opensim(tmp_path / "gait")
+    assert [p.name for p in paths] == ["motion.mot", "moments.sto", "moments_sd.sto"]
+    motion, (places, forces, sds) = result.motion(), [open_table(p).columns for p in paths]
+    assert list(places) == ["time", *(j.name for j in leg().joints)] and "inDegrees=yes" in paths[0].read_text()
+    assert np.array_equal(np.asarray(places["hip"]), np.rad2deg(motion["joint.hip.angle"])) and np.array_equal(
+        np.asarray(places["px"]), motion["joint.px.position"]
+    )
+    assert np.array_equal(np.asarray(forces["knee_moment"]), motion["joint.knee.force"]) and not np.any(np.asarray(forces["px_force"]))
+    assert np.allclose(np.asarray(sds["hip_moment"]), result.sd("joint.hip.force", np.asarray(sds["time"]))) and not np.any(np.asarray(sds["px_force"]))
 
 
 def test_what_carries_the_mechanism_is_no_drive() -> None:

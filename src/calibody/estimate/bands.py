@@ -145,6 +145,8 @@ def _refuse(post: Posterior, draws: int, level: float) -> None:
         raise CalibodyError(f"draws = {draws!r}; give {FEWEST} or more.")
     if not post.converged:
         raise CalibodyError(f"A posterior that is not sampled well has no bands ({post.status.rstrip('.')}).")
+    if not post.targets:
+        raise CalibodyError("Bands and checks follow the variational step, and this was fitted in an engine; simulate there with the rows of post.draws.")
 
 
 def _some(post: Posterior, draws: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
-from calibody.recording.recording import Drive
+from calibody.recording.plate import Deviation
 from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
 
@@ -217,8 +217,8 @@ def _local(run: Run, nodes: np.ndarray) -> list[np.ndarray]:
     and the deviations of noisy drives in the intervals on both sides."""
     around = [run.layout.member(NODES, i)[nodes + j] for j in range(-1, WINDOW - 1) for i in range(run.structure.nv)]
     fixed = np.stack([*around, *(run.layout.member(MULTIPLIERS, c)[nodes - 1] for c in range(run.kept))], axis=1)
-    places = [run.layout.place[drive_block(d.channel)].start for d in run.uncertain]
-    samples = [[first + np.flatnonzero(_two_means(run, d, k).any(axis=0)) for first, d in zip(places, run.uncertain, strict=True)] for k in nodes]
+    places = [run.layout.place[drive_block(d.name)].start for d in run.uncertain]
+    samples = [[first + _touched(run, d, int(k)) for first, d in zip(places, run.uncertain, strict=True)] for k in nodes]
     draws = [_draws(run, int(k)) for k in nodes]
     pushing = [run.layout.member(PROCESS, i) for i in range(len(run.disturbed))] if run.driving else []
     return [np.concatenate([own, *driven, *(one[drawn] for one in pushing)]) for own, driven, (drawn, _) in zip(fixed, samples, draws, strict=True)]
@@ -235,15 +235,18 @@ def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarra
     columns = [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(run.structure.nv)]
     columns += [windows.by_multiplier(int(c)) for c in np.flatnonzero(run.active)]
     fixed = np.stack(columns, axis=2)
-    forces = [[windows.by_drive(*run.driven(windows.motion.model, d)[:2], side) for side in (0, 1)] for d in run.uncertain]
+    driven = list(dict.fromkeys(channel for d in run.uncertain for channel in d.gains))
+    forces = {channel: [windows.by_drive(*run.driven(windows.motion.model, channel)[:2], side) for side in (0, 1)] for channel in driven}
     pushed = _by_unknown_drives(run, windows)
     out = []
     for k, node in enumerate(nodes):
         parts = [fixed[:, k]]
-        for d, sides in zip(run.uncertain, forces, strict=True):
-            means = _two_means(run, d, int(node))
-            both = np.stack([side[:, k] for side in sides], axis=1) @ means
-            parts.append(both[:, means.any(axis=0)])
+        for d in run.uncertain:
+            touched = _touched(run, d, int(node))
+            means = {channel: _two_means(run, d, channel, int(node))[:, touched] for channel in d.gains}
+            parts.append(
+                sum(np.stack([side[:, k] for side in forces[channel]], axis=1) @ mean for channel, mean in means.items()) + np.zeros((len(fixed), len(touched)))
+            )
         if run.driving:
             parts += [by[:, k, None] * _draws(run, int(node))[1] for by in pushed]
         out.append(np.concatenate(parts, axis=1))
@@ -257,11 +260,15 @@ def _by_unknown_drives(run: Run, windows: _Windows) -> list[np.ndarray]:
     return [sum(shares[k, j] * gradient for k, gradient in by.items()) for j in range(len(run.disturbed) if by else 0)]  # type: ignore[misc]
 
 
-def _two_means(run: Run, drive: Drive, node: int) -> np.ndarray:
+def _two_means(run: Run, deviation: Deviation, channel: str, node: int) -> np.ndarray:
     """(2, samples): what a deviation of each sample by one sd adds to the mean of a drive over the intervals before and after a node."""
-    assert drive.sd is not None
-    _, _, delay = run.driven(run.structure.model, drive)
-    return drive.sd * drive.signal.weights(run.times[node - 1 : node + 2], delay).toarray()
+    _, _, delay = run.driven(run.structure.model, channel)
+    return deviation.weights(channel, run.times[node - 1 : node + 2], delay).toarray()
+
+
+def _touched(run: Run, deviation: Deviation, node: int) -> np.ndarray:
+    """The samples that do."""
+    return np.flatnonzero(np.any([_two_means(run, deviation, channel, node).any(axis=0) for channel in deviation.gains], axis=0))
 
 
 def _by_parameter(result: Result, run: int, windows: _Windows, p: int) -> np.ndarray:

@@ -74,6 +74,8 @@ def check(post: Posterior, draws: int = 100) -> Check:
     """See `Posterior.check`."""
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < FEWEST:
         raise CalibodyError(f"draws = {draws!r}; give {FEWEST} or more.")
+    if not post.targets:
+        raise CalibodyError("Bands and checks follow the variational step, and this was fitted in an engine; simulate there with the rows of post.draws.")
     out: list[ChannelCheck] = []
     for r, recording in enumerate(post.result.recordings):
         seen: dict[str, list[tuple[float, float, float]]] = {}

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 HIGHEST = {False: 2.0, True: 1.0}
 """Hz: of drives that are played, and of joints that follow a way."""
+FEW, MANY, COEFFICIENTS = 5, {False: 8, True: 12}, 84
+"""Frequencies: at least, at most (of drives that are played, and of joints that follow a way), and coefficients of all channels together: what a search can do in a minute, or of seven joints in some."""
 PER_PERIOD, PER_SECOND, FEWEST, MOST = 14, 40.0, 120, 600
 """Nodes of the mesh of the search: of the fastest period; for motions that are played per second, too, because they have frequencies of their own; and of all."""
 DRAWN = 8
@@ -129,7 +131,7 @@ def design(
         raise CalibodyError("No excitation that was tried has a motion that can be computed; give smaller limits, a lower highest frequency, or another start.")
     search = replace(search, directions=planned.resolved(known))
     first.sort(key=lambda z: search.at(z)[0])
-    z = min((search.improved(z, how.rounds, report) for z in first[: how.improved]), key=lambda z: search.at(z)[0])
+    z = search.best(first[: how.improved], how.rounds, how.seed, report)
     z = scaled(search.shape, z, search.within(z, [planned.estimated, *(planned.possible(DRAWN, how.seed) if not following else [])]))
     runs = (beside,) if isinstance(beside, Recording) else tuple(beside)
     recorded = foresee(planned.model, runs, unknowns, coordinates=coordinates) if runs else None
@@ -146,7 +148,8 @@ def _search(planned: Planned, how: Designing, names: Sequence[str], following: b
     if how.clearance is not None:
         found = (*found, *(Within(f"contact.{c.name}.gap", how.clearance, np.inf) for c in touched.contacts))
     highest = how.highest or HIGHEST[following]
-    waves = BASES[how.basis](how.duration, how.functions, highest, 3 if following else 1)
+    functions = how.functions or max(FEW, min(MANY[following], COEFFICIENTS // (2 * len(names))))
+    waves = BASES[how.basis](how.duration, functions, highest, 3 if following else 1)
     middle, unit = (np.array([f(own[name]) for name in names]) for f in (lambda w: 0.5 * (w.lower + w.upper), lambda w: w.size))
     if not following and np.any(middle != 0.0):
         name = names[int(np.argmax(middle != 0.0))]

@@ -31,8 +31,8 @@ class Designing:
     """What is made small: `worst`, the largest standard deviation of any determined combination, or `determinant`, the volume of all of them."""
     basis: str = "fourier"
     """Of the functions of time: "fourier" (which can be played again and again), or "splines"."""
-    functions: int = 12
-    """Frequencies of a Fourier series, or half the pieces of splines. More of them find better excitations and take longer: the search differentiates by every one."""
+    functions: int | None = None
+    """Frequencies of a Fourier series, or half the pieces of splines; left out: 8 for drives, 12 for joints that follow a way, fewer where there are many channels (6 of seven joints). More of them take longer, and the search may not come as far."""
     highest: float | None = None
     """The fastest frequency [Hz]; left out: 2 for drives, 1 for joints that follow a way."""
     clearance: float | None = None
@@ -46,7 +46,7 @@ class Designing:
     improved: int = 4
     """How many of them. What is best is found among several: there are many excitations that no small change makes better."""
     rounds: int = 25
-    """Most steps of the search."""
+    """Most steps of the search for joints that follow a way; of drives as many evaluations as those take."""
     seed: int = 0
     """Of the random numbers: the same seed gives the same excitation."""
 
@@ -57,7 +57,8 @@ class Designing:
             refuse_unless(getattr(self, name) is None or _positive(getattr(self, name)), name, getattr(self, name), "a number above zero, or leave it out")
         for name, least in (("functions", 2), ("starts", 1), ("improved", 1), ("rounds", 0), ("seed", 0)):
             given = getattr(self, name)
-            refuse_unless(isinstance(given, int) and not isinstance(given, bool) and given >= least, name, given, f"a whole number, {least} or more")
+            whole = isinstance(given, int) and not isinstance(given, bool) and given >= least
+            refuse_unless(whole or (name == "functions" and given is None), name, given, f"a whole number, {least} or more")
         refuse_unless_one_of(CRITERIA, "criterion", self.criterion)
         refuse_unless_one_of(BASES, "basis", self.basis)
         for name in ("limits", "channels", "rms", "initial", "sensors"):

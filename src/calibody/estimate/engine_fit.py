@@ -15,7 +15,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise, observe
-from calibody.estimate.engine_problem import EngineProblem, EngineRun, Starts, sensed
+from calibody.estimate.engine_problem import SHORTEST, EngineProblem, EngineRun, Starts, sensed
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
 from calibody.estimate.outcome import outcome
@@ -32,6 +32,7 @@ from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import paths
 from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
+from calibody.solve.windows import bounds_of
 from calibody.steppers.engine import Engine, refuse_what_cannot_be_set
 from calibody.steppers.mujoco import state_of
 from calibody.steppers.start import stiffened
@@ -106,6 +107,12 @@ def prepared(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
     for run in runs:
         run.driven(run.recording, 1)
     return problem, given
+
+
+def cut(problem: EngineProblem, windows: int) -> EngineProblem:
+    """The same in another number of windows."""
+    runs = tuple(replace(run, bounds=bounds_of(run.K, windows, SHORTEST)) for run in problem.runs)
+    return replace(problem, runs=runs)
 
 
 def _fit(

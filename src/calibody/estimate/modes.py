@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.common import Common
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import values_of
 from calibody.estimate.solved import Setting, Solved, apart, drawn_on, solved_by
@@ -83,12 +84,13 @@ class Modes:
     """Step of the mesh that is drawn on [s]."""
 
 
-def find(result: Result, starts: int, seed: int, executor: Executor | None) -> Modes:
-    """All that the starts and symmetries lead to."""
+def find(result: Result, starts: int, seed: int, executor: Executor | None, known: Sequence[Solved] = ()) -> Modes:
+    """All that the starts and symmetries lead to; `known`: solutions that were found otherwise."""
     setting, fine = Setting.of(result), solved_by(result)
     coarse = fine if fine.forced else setting.carried(fine, setting.coarsest) or fine
-    begun = sweep(_begun, [{"setting": setting, "problem": fine.problem, "theta": t} for t in _points(fine, starts, seed)], executor) if starts else []
-    others = _distinct(coarse, [(f"start {k + 1}", s) for k, s in enumerate(begun) if s is not None])
+    common = Common((setting, fine.problem))
+    begun = sweep(_begun, [{"common": common, "theta": t} for t in _points(fine, starts, seed)], executor) if starts else []
+    others = _distinct(coarse, [(f"start {k + 1}", s) for k, s in enumerate(begun) if s is not None] + [("particles", s) for s in known])
     on = drawn_on(setting, fine)
     ends = [("fit", fine, on)]
     for words, s in others:
@@ -120,7 +122,8 @@ def find(result: Result, starts: int, seed: int, executor: Executor | None) -> M
     return _sorted(modes, len(begun), sum(s is not None for s in begun), kind, widest, on.h)
 
 
-def _begun(setting: Setting, problem: Problem, theta: np.ndarray) -> Solved | None:
+def _begun(common: Common[tuple[Setting, Problem]], theta: np.ndarray) -> Solved | None:
+    setting, problem = common.value
     return setting.begun(problem, theta)
 
 

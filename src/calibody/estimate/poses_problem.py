@@ -133,7 +133,9 @@ class PoseProblem(Problem):
         part, nv = self.linearised(r, motion, theta, parameters=False).part, run.structure.nv
         rows = sp.csc_matrix(sp.vstack([part.Fx, part.Cx]))
         for k in range(run.K):
-            _, size, directions = np.linalg.svd(rows[:, k * nv : (k + 1) * nv].toarray())
+            mine = rows[:, k * nv : (k + 1) * nv]
+            seeing = mine.tocsr()[np.unique(mine.indices)].toarray()  # of all poses, only the rows of this one
+            _, size, directions = np.linalg.svd(np.linalg.qr(seeing, mode="r"))
             seen = np.zeros(nv)
             seen[: len(size)] = size
             if seen[-1] <= UNSEEN * seen[0]:

@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibody.errors import CalibodyError, shown, told
+from calibody.estimate.common import Common
 from calibody.estimate.drawn import Explanation, Marginal, Posterior, Raw
 from calibody.estimate.fit import fit
 from calibody.estimate.modes import Mode, Modes, find
@@ -26,8 +28,8 @@ from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
 from calibody.estimate.result import Result
 from calibody.estimate.sampling import BLOCK, STEIN, Sampling
-from calibody.estimate.shot import shot
 from calibody.estimate.solved import solved_by
+from calibody.estimate.stein import Clusters, shot, shot_in_engine
 from calibody.estimate.stretch import SAID
 from calibody.estimate.sweep import sweep
 from calibody.estimate.target import Target
@@ -57,8 +59,23 @@ COMPARED = 20
 """Draws whose density is computed on the fit's own mesh too, where another was drawn on."""
 MUCH = 2.0
 """Times the probability of the fit's own explanation from which another is said to be more probable."""
+HALF = 0.5
+"""Share of Stein's particles that explain nothing from which the others are not believed."""
 MESH = 0.5
 """Scatter of that difference from which it is said: weights would then differ by as much."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Whether particles have come to rest."""
+
+    settled: bool
+    defect: float
+    """Standard deviations of the residuals by which closing the windows would change them, the median over the particles."""
+    lost: int
+    """Particles that explain nothing."""
+    alone: tuple[str, ...] = ()
+    """Explanations that no particle has come to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +91,8 @@ class Drawn:
     weights: Weights
     rhat: float | None = None
     ess: float | None = None
-    closed: float | None = None
-    """Of Stein's particles: the median of their largest defect."""
+    rest: Rest | None = None
+    """Of Stein's particles."""
 
     @property
     def poor(self) -> bool:
@@ -95,7 +112,12 @@ class Drawing:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        return tuple(m.target for m in self.modes.kept)
+        return self.common.value
+
+    @cached_property
+    def common(self) -> Common[tuple[Target, ...]]:
+        """The densities, as tasks have them."""
+        return Common(tuple(m.target for m in self.modes.kept))
 
     def mapped(self, function: Callable[..., Any], tasks: dict[str, dict[str, Any]]) -> list[Any]:
         """Of every task, by name, what was kept of it or what is done now."""
@@ -123,8 +145,8 @@ def posterior(
     samples: int = 400,
     starts: int = 8,
     sampler: str = "auto",
-    windows: int = 10,
-    iterations: int = 500,
+    windows: int | str = "auto",
+    iterations: int = 200,
     seed: int = 0,
     executor: Executor | None = None,
     kept: Kept | None = None,
@@ -134,7 +156,7 @@ def posterior(
     """The posterior of a fit: `cb.posterior(result)`, or `cb.posterior(model, runs, {...})` with a fit before it, whose `options` are those of `cb.fit`.
 
     `samples` draws (400 say a 90 % interval to a tenth of its width) from all explanations that the fit, `starts` further fits from elsewhere (0: none) and symmetries find. `sampler`: "auto" takes importance sampling and, where its weights cannot be
-    trusted, chains; "importance" and "hmc" one of them; "smc" tempers between the two, which takes longest and may find explanations that the starts missed; "svgd" and "csvgd" move `samples` particles by Stein's method for so many `iterations`, by single shooting or in so many `windows`. `executor` as in `cb.sweep`. Bounds are where the prior ends; it is flat between them. Never raises for
+    trusted, chains; "importance" and "hmc" one of them; "smc" tempers between the two, which takes longest and may find explanations that the starts missed; "svgd" and "csvgd" move `samples` particles by Stein's method for so many `iterations`, by single shooting or in so many `windows`, each until they come to rest. `executor` as in `cb.sweep`. Bounds are where the prior ends; it is flat between them. Never raises for
     a posterior that is not good: `post.status` says why.
     """
     began = time.perf_counter()
@@ -142,8 +164,12 @@ def posterior(
     result = _fitted(fitted, runs, estimate, options)
     if result.problem.struck:
         raise CalibodyError("The posterior of a fit with impacts is not known yet; result.events and the error bars are given their sequence.")
-    refuse_improper(result)
+    refuse_improper(result, by_particles=sampler in STEIN)
     tell = report or (lambda _: None)
+    if not result.problem.bars:
+        return _in_engine(result, how, executor, tell, began)
+    if sampler in STEIN:
+        return _by_particles(result, how, executor, kept, tell, began)
     modes = _modes(result, starts, seed, executor, kept, tell)
     drawing = Drawing(modes, samples, seed, executor, kept, tell)
     drawn, evaluations = _drawn(drawing, how)
@@ -190,9 +216,6 @@ def _drawn(drawing: Drawing, how: Sampling) -> tuple[Drawn, int]:
         adapted = _round(drawing, "student" if last else "adapted", mixture.with_tails() if last else mixture, round_)
         evaluations += len(adapted.own)
         best = min((best, adapted), key=lambda d: (d.poor, d.weights.khat))
-    if sampler in STEIN:
-        found, more = shot(drawing, best, how.windows if sampler == "csvgd" else 1, how.iterations)
-        return found, evaluations + more
     if sampler == "smc":
         found, more = tempered(drawing, best)
         return found, evaluations + more
@@ -214,7 +237,7 @@ def _round(drawing: Drawing, sampler: str, mixture: Mixture, round_: int) -> Dra
     drawing.report(f"drawing {count} samples" if not round_ else f"drawing {count} samples again, from a mixture that fits better ({round_})")
     label = f"draws-{drawing.seed}-{len(drawing.modes.kept)}-{drawing.modes.tried}" + (f"-{round_}-of-{count}" if round_ else "")
     tasks = {
-        f"{label}-{first}": {"mixture": mixture, "targets": drawing.targets, "seed": drawing.seed, "round_": round_, "first": first}
+        f"{label}-{first}": {"mixture": mixture, "targets": drawing.common, "seed": drawing.seed, "round_": round_, "first": first}
         for first in range(0, count, BLOCK)
     }
     found = drawing.mapped(block, tasks)
@@ -223,10 +246,10 @@ def _round(drawing: Drawing, sampler: str, mixture: Mixture, round_: int) -> Dra
     return Drawn(sampler, mixture, own, eta, log_p, log_q, weigh(log_p, log_q))
 
 
-def block(mixture: Mixture, targets: Sequence[Target], seed: int, round_: int, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def block(mixture: Mixture, targets: Common[tuple[Target, ...]], seed: int, round_: int, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Who made each of some draws, the draws, and log p."""
     own, eta = mixture.draws(seed, round_, np.arange(first, first + BLOCK))
-    return own, eta, np.array([targets[m](point).value for m, point in zip(own, eta, strict=True)])
+    return own, eta, np.array([targets.value[m](point).value for m, point in zip(own, eta, strict=True)])
 
 
 # -- chains --------------------------------------------------------------------------------------------------------------------------------
@@ -261,9 +284,9 @@ def _walks(drawing: Drawing, before: Drawn, starts: Sequence[np.ndarray], length
     """A task for every chain, by the name that its end is kept by."""
     tasks, count = {}, len(starts)
     for k, start in enumerate(starts):
-        target, component = drawing.modes.kept[k // CHAINS].target, before.mixture.components[k // CHAINS]
+        target, component = drawing.targets[k // CHAINS], before.mixture.components[k // CHAINS]
         box = chains.Box(component.mean, np.linalg.cholesky(component.covariance), target.lower, target.upper)
-        task = {"target": target, "box": box, "start": start, "draws": length, "seed": drawing.seed, "chain": part * count + k}
+        task = {"targets": drawing.common, "mode": k // CHAINS, "box": box, "start": start, "draws": length, "seed": drawing.seed, "chain": part * count + k}
         tasks[f"chain-{drawing.seed}-{drawing.samples}-{drawing.modes.tried}-{part}-{k}"] = task
     return tasks
 
@@ -276,9 +299,9 @@ def _starts(before: Drawn, m: int, mode: Mode) -> list[np.ndarray]:
     return list(before.eta[importance.resampled(weight / weight.sum(), CHAINS, m)])
 
 
-def walked(target: Target, box: chains.Box, start: np.ndarray, draws: int, seed: int, chain: int) -> chains.Walk:
+def walked(targets: Common[tuple[Target, ...]], mode: int, box: chains.Box, start: np.ndarray, draws: int, seed: int, chain: int) -> chains.Walk:
     def function(eta: np.ndarray) -> tuple[float, np.ndarray | None]:
-        found = target(eta, derivatives=True)
+        found = targets.value[mode](eta, derivatives=True)
         return found.value, found.gradient
 
     return chains.walk(function, box, start, draws, seed, chain)
@@ -290,6 +313,69 @@ def _evidence(before: Drawn, m: int, walks: Sequence[chains.Walk]) -> float:
     drawn, p = before.eta[mine], before.log_p[mine]
     eta, log_p = np.concatenate([w.draws for w in walks]), np.concatenate([w.log_p for w in walks])
     return importance.bridge(p - component.log_density(drawn), log_p - component.log_density(eta))
+
+
+# -- particles -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _by_particles(result: Result, how: Sampling, executor: Executor | None, kept: Kept | None, tell: Callable[[str], None], began: float) -> Posterior:
+    """Particles as draws, each explanation's evidence shared out among those that have come to it."""
+    found, modes = shot(result, how, executor, tell)
+    drawing = Drawing(modes, how.samples, how.seed, executor, kept, tell)
+    target, mixture = drawing.targets[0], _mixture(modes.kept)
+    theta = found.cloud.theta
+    eta = np.concatenate([theta, np.tile(target.eta[target.p :], (len(theta), 1))], axis=1)
+    eta = np.stack([target.centre + np.linalg.solve(target.turn, point - target.eta) for point in eta])
+    own = mixture.log_densities(eta).argmax(axis=0)
+    logs = np.array([m.log_evidence for m in modes.kept])
+    came = np.array([((own == m) & (found.of >= 0)).sum() for m in range(len(logs))])
+    share = np.where(came > 0, np.exp(logs - logs.max()), 0.0)
+    weight = np.where(found.of >= 0, share[own] / np.maximum(came[own], 1), 0.0)
+    weights = Weights(weight / weight.sum(), np.inf, float(logs.max() + np.log(np.exp(logs - logs.max()).sum())), found.lost)
+    log_p = np.array([drawing.targets[m](point).value for m, point in zip(own, eta, strict=True)])
+    rest = _rest(found, tuple(m.found_by for m, n in zip(modes.kept, came, strict=True) if not n))
+    log_q = mixture.log_density(eta, own)
+    drawn = Drawn(how.sampler, mixture, own, eta, log_p, log_q, weights, ess=1.0 / float((weights.weight**2).sum()), rest=rest)
+    return _posterior(result, drawing, drawn, found.cloud.evaluations, time.perf_counter() - began)
+
+
+def _rest(found: Clusters, alone: tuple[str, ...] = ()) -> Rest:
+    return Rest(found.cloud.settled, found.cloud.defect, found.lost, alone)
+
+
+def _in_engine(result: Result, how: Sampling, executor: Executor | None, tell: Callable[[str], None], began: float) -> Posterior:
+    """Particles of a fit in an engine, of whose motion only windows are known."""
+    found, seen = shot_in_engine(result, how, executor, tell)
+    rest, raw, names = _rest(found), seen.raw, list(result.parameters)
+    estimates = result.parameters
+    marginals = {name: Marginal(name, estimates[name].unit, raw.values[:, k], raw.weight, estimates[name]) for k, name in enumerate(names)}
+    post = Posterior(
+        status=_rested(rest, how.samples),
+        parameters=marginals,
+        modes=seen.explanations,
+        dropped=(),
+        khat=np.inf,
+        ess=1.0 / float((raw.weight**2).sum()),
+        rhat=None,
+        log_evidence=seen.log_evidence + _prior(result.problem),
+        sampler=how.sampler,
+        noise=seen.noise,
+        stretched=seen.stretched,
+        samples=how.samples,
+        seed=how.seed,
+        starts=0,
+        converged_starts=0,
+        evaluations=found.cloud.evaluations,
+        failed=found.lost,
+        h=result.mesh.h,
+        lost=None,
+        seconds=time.perf_counter() - began,
+        notes=(),
+        raw=raw,
+        result=result,
+        targets=(),
+    )
+    return replace(post, notes=tuple(_notes(result, post, rest)))
 
 
 # -- what is told --------------------------------------------------------------------------------------------------------------------------
@@ -333,7 +419,10 @@ def _posterior(result: Result, drawing: Drawing, drawn: Drawn, evaluations: int,
         targets=drawing.targets,
         fine=fine,
     )
-    return replace(post, notes=tuple(_notes(result, drawing, drawn, post)))
+    notes = _notes(result, post, drawn.rest)
+    if drawn.rhat is None and GOOD <= drawn.weights.khat < POOR:
+        notes.append(f"k-hat is {drawn.weights.khat:.2f}: quantiles are fair, small probabilities and the evidence are not.")
+    return replace(post, notes=tuple(notes))
 
 
 def _prior(problem: Any) -> float:
@@ -344,10 +433,8 @@ def _prior(problem: Any) -> float:
 
 def _status(drawn: Drawn, ess: float) -> str:
     w = drawn.weights
-    if drawn.closed is not None:
-        if ess > 0.0:
-            return "converged"
-        return f"not sampled well: the particles still move, or windows do not meet (their defect is {drawn.closed:.2g} of what counts as one); give more iterations, or use another sampler."
+    if drawn.rest is not None:
+        return _rested(drawn.rest, len(drawn.own))
     if drawn.sampler == "smc":
         return "converged" if ess > 0.1 * len(drawn.own) else "not sampled well: the tempered draws ended with few that count; ask for more samples."
     if drawn.rhat is not None:
@@ -361,6 +448,14 @@ def _status(drawn: Drawn, ess: float) -> str:
         return f"not sampled well: at {w.failed} of {len(drawn.own)} draws no motion was found; the posterior is wider than where the motion can be followed."
     if not w.khat < POOR:
         return f'not sampled well: k-hat is {w.khat:.2f}, above {POOR}: few draws carry all weight; ask for more samples, or for sampler = "hmc".'
+    return "converged"
+
+
+def _rested(rest: Rest, count: int) -> str:
+    if rest.lost > HALF * count:
+        return f"not sampled well: {rest.lost} of {count} particles have not come to a motion that explains the data; give more windows, narrower bounds, or use another sampler."
+    if not rest.settled:
+        return f"not sampled well: the particles still move, or windows do not meet (closing them changes the residuals by {rest.defect:.2g} standard deviations); give more iterations, or use another sampler."
     return "converged"
 
 
@@ -408,30 +503,36 @@ def _lost(drawing: Drawing, drawn: Drawn, m: int, target: Target) -> float | Non
     return float(np.std(differences)) if len(differences) > 2 else None
 
 
-def _notes(result: Result, drawing: Drawing, drawn: Drawn, post: Posterior) -> list[str]:
-    modes, out = drawing.modes, []
-    if modes.kind != "naive":
-        out.append(SAID[modes.kind].format(modes.stretched))
-    if drawn.closed is not None:
-        out.append(
-            'Particles of Stein\'s method are no independent draws, and their spread is not calibrated: in more than a few dimensions it is too small. Compare them with sampler = "auto".'
-        )
+def _notes(result: Result, post: Posterior, rest: Rest | None) -> list[str]:
+    out = []
+    if post.noise != "naive":
+        out.append(SAID[post.noise].format(post.stretched))
+    out += [] if rest is None else _of_rest(rest, post)
     if len(result.recordings) == 1:
         out.append("These are draws from one run: what another run of the same mechanism would differ by, beyond noise, one run cannot tell.")
     if (open_ := within_bounds(result)) and result.unresolved:
         out.append(f"What is drawn of {', '.join(open_)} is what their bounds allow, not what the data say.")
     own = next((m.mass for m in post.modes if m.found_by == "fit"), 0.0)
     best = max(post.modes, key=lambda m: m.mass)
-    if best.found_by != "fit" and best.mass > MUCH * own:
+    if best.found_by != "fit" and best.mass > MUCH * own and post.targets:
         out.append(f"The most probable explanation is not the fit's ({100.0 * own:.2g} %): it was found by {best.found_by}; fit again from its values.")
-    if modes.tried and modes.converged < modes.tried:
-        out.append(f"{modes.tried - modes.converged} of {modes.tried} starts from elsewhere did not converge.")
-    if drawn.rhat is None and GOOD <= drawn.weights.khat < POOR:
-        out.append(f"k-hat is {drawn.weights.khat:.2f}: quantiles are fair, small probabilities and the evidence are not.")
-    if drawing.samples < FEW:
-        out.append(f"Of {drawing.samples} draws k-hat says little; ask for {FEW} or more.")
+    if post.converged_starts < post.starts:
+        out.append(f"{post.starts - post.converged_starts} of {post.starts} starts from elsewhere did not converge.")
+    if post.samples < FEW and rest is None:
+        out.append(f"Of {post.samples} draws k-hat says little; ask for {FEW} or more.")
     if post.lost is not None and post.lost > MESH:
         out.append(
-            f"The mesh that was drawn on ({1e3 * modes.h:.3g} ms) changes log p by {post.lost:.2g} over the posterior; fit with that h, or a smaller one, to see what it does."
+            f"The mesh that was drawn on ({1e3 * post.h:.3g} ms) changes log p by {post.lost:.2g} over the posterior; fit with that h, or a smaller one, to see what it does."
         )
+    return out
+
+
+def _of_rest(rest: Rest, post: Posterior) -> list[str]:
+    out = ['Particles of Stein\'s method are no independent draws, and nothing says how well they stand for the posterior; compare them with sampler = "auto".']
+    if not post.targets:
+        out[0] = "Particles of Stein's method are no independent draws, and nothing says how well they stand for the posterior."
+    if rest.lost:
+        out.append(f"{rest.lost} of {post.samples} particles have not come to a motion that explains the data, and are left out.")
+    if rest.alone:
+        out.append(f"No particle has come to the explanation found by {' and '.join(rest.alone)}: it is not drawn.")
     return out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.engine_problem import EngineProblem
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
@@ -15,15 +16,17 @@ ENTERS = 0.05
 """Share of the largest entry of a direction from which an unknown takes part in it."""
 
 
-def refuse_improper(result: Result) -> None:
-    """A sentence where the fit has no posterior: the fit's own."""
+def refuse_improper(result: Result, by_particles: bool = False) -> None:
+    """A sentence where the fit has no posterior: the fit's own. Particles ask for bounds of everything (`particles.py`), and can be shot in an engine."""
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge has no posterior ({result.status.rstrip('.')}).")
-    if not result.problem.bars:
-        raise CalibodyError('A posterior needs method = "transcription".')
+    engine = isinstance(result.problem, EngineProblem)
+    if not result.problem.bars and not (engine and by_particles):
+        more = ', or sampler = "csvgd" for what was fitted in an engine' if engine else ""
+        raise CalibodyError(f'A posterior needs method = "transcription" or "shooting" on the variational step{more}.')
     if not len(result.theta):
         raise CalibodyError("Nothing is unknown in this fit, so there is no posterior; name at least one unknown.")
-    open_ = _open(result)
+    open_ = [] if by_particles else _open(result)
     if open_:
         said = " ".join(result.unresolved) or "The data leave some unknowns open."
         raise CalibodyError(

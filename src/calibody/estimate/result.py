@@ -428,6 +428,19 @@ class Result:
             raise CalibodyError(f"The fit did not converge, so nothing in it has an error bar ({self.status.rstrip('.')}).")
         return channel_sd(self, self._run(run), channel, np.atleast_1d(np.asarray(times, dtype=float)))
 
+    def deviations(self, run: str | int = 0) -> dict[str, np.ndarray]:
+        """How far noisy drives and plates were off, by their names, sample by sample in units of their standard deviation."""
+        from calibody.estimate.layout import drive_block
+
+        r = self._run(run)
+        return {d.name: self.states[r].parts[drive_block(d.name)][:, 0].copy() for d in self.recordings[r].deviations}
+
+    def opensim(self, folder: str | Path, run: str | int = 0) -> tuple[Path, ...]:
+        """Write the motion and the moments of a run as OpenSim's users read them: motion.mot, moments.sto and the standard deviations moments_sd.sto; gives their paths."""
+        from calibody.estimate.opensim import export
+
+        return export(self, folder, run)
+
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""
         from calibody.estimate.predict import predict

@@ -57,6 +57,7 @@ from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
 from calibody.mechanics.structure import Numbers, Structure
 from calibody.model import Model
+from calibody.recording.plate import Deviation
 from calibody.recording.recording import Drive, Observation, Recording
 from calibody.recording.signal import Signal
 from calibody.solve.condensed import Sparse
@@ -213,10 +214,10 @@ class Nodes:
         """What a deviation of each sample is multiplied by: its weight over the channel's sd."""
         return self.weights[d.channel.path] / (self.noise.measured[d.channel.path] * d.relative)
 
-    @cached_property
-    def uncertain(self) -> tuple[Drive, ...]:
-        """The noisy drives."""
-        return tuple(d for d in self.recording.drives if d.sd is not None)
+    @property
+    def uncertain(self) -> tuple[Deviation, ...]:
+        """How far drives may be off."""
+        return self.recording.deviations
 
     def drives(self, model: Model, states: States | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), with the actuators' delays; `states` have the drives' deviations."""
@@ -225,16 +226,21 @@ class Nodes:
         for channel, values in zip(self.structure.prescribed, self.given, strict=True):
             applied[self.structure.applied_row(channel)] = values[1:]
         for drive in self.recording.drives:
-            target, row, delay = self.driven(model, drive)
+            target, row, delay = self.driven(model, drive.channel)
             if target == "given":
                 continue
             lag = model.actuators[row].time_constant if target == "control" else 0.0
             means = self._signal(model, drive).means(self.times, delay, lag)
             if lag and drive.sd is not None:
                 raise CalibodyError(f'The drive "{drive.channel}" has an sd, and {drive.channel}.time_constant is not zero; leave one of them out.')
-            if states is not None and drive.sd is not None:
-                means = means + drive.sd * (drive.signal.weights(self.times, delay) @ states.parts[drive_block(drive.channel)][:, 0])
             (control if target == "control" else applied)[row] = means
+        if states is None:
+            return control, applied
+        for deviation in self.uncertain:
+            for channel in deviation.gains:
+                target, row, delay = self.driven(model, channel)
+                by = deviation.weights(channel, self.times, delay) @ states.parts[drive_block(deviation.name)][:, 0]
+                (control if target == "control" else applied)[row] += by
         return control, applied
 
     @staticmethod
@@ -251,9 +257,9 @@ class Nodes:
         a = model.tables["actuator"][actuator]
         return self._signal(model, drive).means_by_lag(self.times, a.delay, a.time_constant)
 
-    def driven(self, model: Model, drive: Drive) -> tuple[str, int, float]:
+    def driven(self, model: Model, path: str) -> tuple[str, int, float]:
         """Which row of control or applied forces a drive fills, and how late."""
-        channel, s = channels.driven(model, drive.channel), self.structure
+        channel, s = channels.driven(model, path), self.structure
         if channels.is_control(channel):
             k = [a.name for a in model.actuators].index(channel.name)
             return "control", k, model.actuators[k].delay
@@ -262,7 +268,7 @@ class Nodes:
         if not channels.is_joint_force(channel):
             return "applied", s.applied_row(channel), 0.0
         if channel.components:
-            raise CalibodyError(f'"{drive.channel}" cannot be driven by a recording; drive joint.NAME.force of a hinge or slide, or the force at a site.')
+            raise CalibodyError(f'"{path}" cannot be driven by a recording; drive joint.NAME.force of a hinge or slide, or the force at a site.')
         return "applied", int(plan_of(s).coordinate_dof[s.coordinate_index[channel.name]]), 0.0
 
     @cached_property
@@ -433,9 +439,9 @@ class Run(Nodes):
         if len(self.ringing):
             ends = self.times[[0, -1]]
             blocks.append(Amounts(RINGING, np.array([0.0, K - 1.0]), len(self.ringing), 1.0, times=ends, unit=np.ones(len(self.ringing))))
-        for drive in self.uncertain:
-            when = np.clip((drive.signal.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
-            blocks.append(Amounts(drive_block(drive.channel), when, 1, 1.0, times=drive.signal.times, unit=np.ones(1)))
+        for deviation in self.uncertain:
+            when = np.clip((deviation.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
+            blocks.append(Amounts(drive_block(deviation.name), when, 1, 1.0, times=deviation.times, unit=np.ones(1), memory=deviation.memory))
         constraints = np.concatenate([np.zeros(0), *(np.arange(K)[int(rolls) :] + 0.3 for rolls in self.rolling)])
         starts = np.array([1.15 if observe.is_rate(d.channel) else 0.05 for d in self.starts])  # a rate is that of the first three nodes
         return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints), Rows(START, starts)))
@@ -631,16 +637,15 @@ class Run(Nodes):
     def _by_deviations(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
         out = []
-        for drive in self.uncertain:
-            target, row, delay = self.driven(model, drive)
-            if target == "control":
-                assert result.control is not None
-                pushed, gain = self._pushed_by(numbers, frames, row), result.control[row] / self.h
-            else:
-                pushed, gain = self._pushed(numbers, frames, row), np.full(self.K - 1, -0.5)
-            assert drive.sd is not None
-            pushed = pushed @ sp.diags(drive.sd * gain) @ drive.signal.weights(self.times, delay)
-            out.append(term(BALANCE, drive_block(drive.channel), pushed))
+        for deviation in self.uncertain:
+            for channel in deviation.gains:
+                target, row, delay = self.driven(model, channel)
+                if target == "control":
+                    assert result.control is not None
+                    pushed, gain = self._pushed_by(numbers, frames, row), result.control[row] / self.h
+                else:
+                    pushed, gain = self._pushed(numbers, frames, row), np.full(self.K - 1, -0.5)
+                out.append(term(BALANCE, drive_block(deviation.name), pushed @ sp.diags(gain) @ deviation.weights(channel, self.times, delay)))
         return out
 
     def _pushed(self, numbers: Numbers, frames: Frames, row: int) -> Sparse:
@@ -664,11 +669,12 @@ class Run(Nodes):
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
         """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
         out = []
-        for drive in self.uncertain:
-            target, row, delay = self.driven(model, drive)
-            by = (sampled.by_control if target == "control" else sampled.by_applied).get(row)
-            if by is not None and drive.sd is not None:
-                out.append((drive_block(drive.channel), drive.sd * (by @ drive.signal.weights(self.times, delay))))
+        for deviation in self.uncertain:
+            for channel in deviation.gains:
+                target, row, delay = self.driven(model, channel)
+                by = (sampled.by_control if target == "control" else sampled.by_applied).get(row)
+                if by is not None:
+                    out.append((drive_block(deviation.name), by @ deviation.weights(channel, self.times, delay)))
         return out
 
     def by_control(self, numbers: Numbers, frames: Frames, result: Evaluation, actuator: int, change: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,9 +81,7 @@ class Shots(Meshes):
     def solve(self, h: float, theta: np.ndarray, coarse: Level | None) -> Level:
         self.step, self.hold = h, h
         problem, x = self.begin(self.problem(h, self.noises), theta)
-        rates = rms_rates(problem, x, theta)
-        width = self.asked.friction_rate or FRICTION_STAGES[-1] * float(rates.min(initial=1.0))
-        problem = problem.sharpened(np.full(len(owners(self.structure)), width))
+        problem = sharpened(problem, x, theta, self.asked.friction_rate)
         solution = self.shot(problem, x, theta)
         if self.hypers and solution.converged:
             problem, solution = self._turns(problem, solution)
@@ -104,6 +103,13 @@ class Shots(Meshes):
 
     def _note(self, iteration: Iteration) -> None:
         self.history.append(self.tell(iteration, SHOT, self.step))
+
+
+def sharpened(problem: Problem, x: Sequence[States], theta: np.ndarray, friction_rate: float | None = None) -> Problem:
+    """With dry friction as a stepper has it: viscous below one rate everywhere."""
+    width = friction_rate or FRICTION_STAGES[-1] * float(rms_rates(problem, list(x), theta).min(initial=1.0))
+    runs = tuple(replace(run, deltas=np.full(len(owners(run.structure)), width), turning=None) for run in problem.runs)
+    return replace(problem, runs=runs)
 
 
 def windowed(problem: Problem, asked: Shooting) -> Windows:

@@ -36,8 +36,8 @@ R = TypeVar("R")
 CONTEXT = copy(multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"))
 PRELOADED = ["calibody.estimate.meshes", "calibody.estimate.crossvalidate", "calibody.formats"]
 """What most calculations need; read once by the server that makes the processes."""
-COMPILED = "calibody.steppers.rollout"
-"""The same, where this process has simulated already."""
+READ_TOO = ("calibody.estimate.posterior", "scipy.stats", "calibody.steppers.rollout")
+"""The same of what takes long to read and not all need: what this process has read already."""
 SCRIPT = "__main__"
 
 
@@ -126,7 +126,7 @@ class _Shared:
 
     def done(self, workers: int) -> list[Any]:
         _leave_the_script_out()
-        CONTEXT.set_forkserver_preload(PRELOADED + [COMPILED] * ("jax" in sys.modules))
+        CONTEXT.set_forkserver_preload(PRELOADED + [name for name in READ_TOO if name in sys.modules])
         with threads.alone():
             for _ in range(workers - 1):
                 Thread(target=self._elsewhere, name="sweep").start()

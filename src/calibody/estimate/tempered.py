@@ -8,12 +8,12 @@ can find an explanation between or beside those that the starts have found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibody.estimate.common import Common
 from calibody.solve import chains, importance
 from calibody.solve.importance import Mixture, Weights
 
@@ -41,7 +41,7 @@ def tempered(drawing: Drawing, before: Drawn) -> tuple[Drawn, int]:
     own, eta = q.draws(drawing.seed, STAGES, np.arange(drawing.samples))
     log_p = np.concatenate(
         drawing.mapped(
-            valued, {f"{label}-0-{k}": {"targets": drawing.targets, "own": own[k : k + BLOCK], "eta": eta[k : k + BLOCK]} for k in range(0, len(own), BLOCK)}
+            valued, {f"{label}-0-{k}": {"targets": drawing.common, "own": own[k : k + BLOCK], "eta": eta[k : k + BLOCK]} for k in range(0, len(own), BLOCK)}
         )
     )
     log_q, t, total, count, weight = _log_q(q, eta), 0.0, 0.0, len(own), np.full(len(own), 1.0 / len(own))
@@ -53,7 +53,7 @@ def tempered(drawing: Drawing, before: Drawn) -> tuple[Drawn, int]:
         picked = importance.resampled(weight, len(own), drawing.seed + stage)
         own, eta, log_p, log_q = own[picked], eta[picked], log_p[picked], log_q[picked]
         tasks = {
-            f"{label}-{stage}-{k}": {"targets": drawing.targets, "q": q, "t": t, "own": own[k : k + BLOCK], "eta": eta[k : k + BLOCK], "seed": drawing.seed, "first": stage * len(own) + k}
+            f"{label}-{stage}-{k}": {"targets": drawing.common, "q": q, "t": t, "own": own[k : k + BLOCK], "eta": eta[k : k + BLOCK], "seed": drawing.seed, "first": stage * len(own) + k}
             for k in range(0, len(own), BLOCK)
         }  # fmt: skip
         moved = drawing.mapped(moved_block, tasks)
@@ -87,15 +87,17 @@ def _warmed(ratio: np.ndarray, t: float) -> tuple[float, np.ndarray, float]:
     return new, *at(new)
 
 
-def valued(targets: Sequence[Target], own: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    return np.array([targets[m](point).value for m, point in zip(own, eta, strict=True)])
+def valued(targets: Common[tuple[Target, ...]], own: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    return np.array([targets.value[m](point).value for m, point in zip(own, eta, strict=True)])
 
 
-def moved_block(targets: Sequence[Target], q: Mixture, t: float, own: np.ndarray, eta: np.ndarray, seed: int, first: int) -> tuple[np.ndarray, np.ndarray, int]:
+def moved_block(
+    targets: Common[tuple[Target, ...]], q: Mixture, t: float, own: np.ndarray, eta: np.ndarray, seed: int, first: int
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Some draws after moves at a temperature, with log p there."""
     ends, values, count = eta.copy(), np.zeros(len(eta)), 0
     for k, (m, point) in enumerate(zip(own, eta, strict=True)):
-        target, component = targets[m], q.components[m]
+        target, component = targets.value[m], q.components[m]
         box = chains.Box(component.mean, np.linalg.cholesky(component.covariance / WIDE**2), target.lower, target.upper)
         known: dict[bytes, float] = {}
 

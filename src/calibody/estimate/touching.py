@@ -185,7 +185,7 @@ def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, pr
         return 'contacts act in fits with process_noise = "none" only'
     if robust:
         return "contacts act in fits without robust = true only"
-    if any(d.sd is not None for r in recordings for d in r.drives):
+    if any(r.deviations for r in recordings):
         return "contacts act in fits whose drives have no sd only"
     soft = next((f"{e.KIND}.{e.name}" for e in (*model.contacts, *model.limits) if e.law == POISSON), None)
     return f'{soft} has law = "{POISSON}", which fits do not know' if soft else ""

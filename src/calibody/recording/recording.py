@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
 from calibody.recording.finite import is_finite as is_finite
+from calibody.recording.plate import Deviation, Plate
 from calibody.recording.signal import Signal
 from calibody.recording.unknown import UnknownDrive, check_unknown
 
@@ -217,13 +219,18 @@ class Recording:
     """Whether these are poses at rest, without a clock: the time of a sample is the number of its pose."""
     unknown: tuple[UnknownDrive, ...] = ()
     """Forces on joints that act and were not measured: they are found with the motion."""
+    plates: tuple[Plate, ...] = ()
+    """Force plates; the drives that they make stand among the drives."""
 
     def __post_init__(self) -> None:
         if self.poses and (self.drives or self.unknown or self.initial):
             word = "drives" if self.drives or self.unknown else "initial values"
             raise CalibodyError(f'The recording "{self.name}" has poses at rest, and {word}; poses have neither dynamics nor a start: leave them out.')
         object.__setattr__(self, "initial", check_initial(self.initial, f'The recording "{self.name}"'))
-        observations, drives = _members(self.name, self.observations, Observation), _members(self.name, self.drives, Drive)
+        observations, drives = (
+            _members(self.name, self.observations, Observation),
+            _members(self.name, _with_plates(self.drives, self.plates), Drive),
+        )
         if not observations:
             raise CalibodyError(f'The recording "{self.name}" observes nothing; give at least one channel to observe.')
         start = _instant("start", self.start, min(o.times[o.present][0] for o in observations))
@@ -246,6 +253,14 @@ class Recording:
                 f'The drive "{drive.channel}" is shorter than the recording "{self.name}": it was sampled from {drive.signal.times[0]:g} s to '
                 f"{drive.signal.times[-1]:g} s, the run goes from {self.start:g} s to {self.end:g} s; extend the drive, or give start and end inside it."
             )
+
+    @cached_property
+    def deviations(self) -> tuple[Deviation, ...]:
+        """How far drives may be off: noisy ones each by itself, those of a plate together."""
+        alone = [
+            Deviation(d.channel, d.signal.times, {d.channel: np.full(len(d.signal.times), d.sd)}, None, d.signal.hold) for d in self.drives if d.sd is not None
+        ]
+        return (*alone, *(deviation for plate in self.plates for deviation in plate.deviations))
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -272,8 +287,9 @@ class Recording:
     def slower(self, factor: float) -> Recording:
         """As if its clock had gone wrong: all times so many times as large."""
         observations = tuple(replace(o, times=factor * o.times) for o in self.observations)
-        drives = tuple(replace(d, signal=replace(d.signal, times=factor * d.signal.times)) for d in self.drives)
-        return replace(self, observations=observations, drives=drives, start=factor * self.start, end=factor * self.end)
+        drives = tuple(replace(d, signal=replace(d.signal, times=factor * d.signal.times)) for d in self.drives if not _of_plate(d, self.plates))
+        plates = tuple(plate.slower(factor) for plate in self.plates)
+        return replace(self, observations=observations, drives=drives, plates=plates, start=factor * self.start, end=factor * self.end)
 
     def cut(self, start: float | None = None, end: float | None = None) -> Recording:
         """The part from `start` to `end` [s]; what is left out stays. Initial values belong to the start and are lost with it."""
@@ -317,6 +333,16 @@ class Recording:
             rows.append(("start", f"{channel} = {known.value:g}", "", "", "exact" if known.sd is None else f"{known.sd:.4g}"))
         title, *_ = str(self).splitlines()
         return html.block(title, html.table(("", "channel", "samples", "rate [Hz]", "sd"), rows, numbers=(2, 3, 4)), html.sentences(self.warnings()))
+
+
+def _of_plate(drive: Drive, plates: Sequence[Plate]) -> bool:
+    """Whether a drive is one that a plate makes."""
+    return any(drive.signal is signal for plate in plates for signal in plate.signals.values())
+
+
+def _with_plates(drives: Sequence[Drive], plates: Sequence[Plate]) -> tuple[Drive, ...]:
+    """Drives, and those of plates once."""
+    return (*(d for d in drives if not (isinstance(d, Drive) and _of_plate(d, plates))), *(Drive(c, s) for plate in plates for c, s in plate.signals.items()))
 
 
 Member = TypeVar("Member", Observation, Drive)

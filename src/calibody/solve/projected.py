@@ -252,6 +252,8 @@ class Expanded(AbstractFollowing):
     def _expanded(self, right: np.ndarray, small: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """`parts`: of every parameter, and of the residual, in the right-hand sides."""
         right, started = -right, np.zeros_like(right)
+        if not right.shape[1]:  # a fit without unknowns
+            return right
         started[: self.factor.n] = -self.asked @ parts[self.moving]
         return self.factor.expanded(right, small, started)
 

@@ -7,7 +7,10 @@ that are angles (a file does not say which of its columns are).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.recording.tables.files import bytes_of
@@ -30,3 +33,20 @@ def read(path: Path) -> Table:
     repeated = frozenset(n for n in names if names.count(n) > 1)
     columns = {n: rows[:, k] for k, n in enumerate(names) if n not in repeated}
     return Table(path.name, columns, hashlib.sha256(content).hexdigest(), repeated=repeated)
+
+
+def write(path: Path, name: str, columns: Mapping[str, np.ndarray], degrees: bool = False) -> None:
+    """A storage file with the clock `time` first, as OpenSim reads it; `degrees` says that its angles are in degrees. Digits are all that a number has."""
+    table = np.column_stack(list(columns.values()))
+    if next(iter(columns)) != "time":
+        raise CalibodyError(f'The first column of "{path.name}" is "{next(iter(columns))}"; a storage file begins with time.')
+    header = [
+        name,
+        "version=1",
+        f"nRows={len(table)}",
+        f"nColumns={table.shape[1]}",
+        f"inDegrees={'yes' if degrees else 'no'}",
+        "endheader",
+        "\t".join(columns),
+    ]
+    path.write_text("\n".join([*header, *("\t".join(repr(float(x)) for x in row) for row in table)]) + "\n", encoding="utf-8")
