@@ -93,7 +93,8 @@ def fitted_by_sysid(name: str, guess: float, links: int, angles: np.ndarray, dri
     for key, value in truth.items():
         params.add(sysid.Parameter(key, nominal=guess * value, min_value=0.05 * value, max_value=20.0 * value, modifier=setter(key[:-1], key[-1])))
     start = sysid.create_initial_state(model, *(np.array(x[:links]) for x in START), np.zeros(0))
-    measured = sysid.TimeSeries.from_names(angles[:, 0], angles[:, 1:], model)
+    # as positions of the state: what a sensor predicts is taken a time step late there, because mj_step computes sensors before it moves on
+    measured = sysid.TimeSeries.from_names(angles[:, 0], angles[:, 1:], model, [(f"hinge{i + 1}_qpos", sysid.SignalType.MjStateQPos) for i in range(links)])
     sequences = sysid.ModelSequences("race", spec, name, start, sysid.TimeSeries(drive[:, 0], drive[:, 1:]), measured)
     residual = sysid.build_residual_fn(models_sequences=[sequences])
     best, outcome = sysid.optimize(initial_params=params, residual_fn=residual, verbose=False)

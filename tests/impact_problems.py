@@ -11,6 +11,8 @@ import calibody as cb
 from calibody.steppers.events import Event
 
 STOP = {"body.arm.inertia.yy": 0.005, "joint.hinge.friction": 0.02, "limit.stop.position": 0.2, "limit.stop.restitution": 0.6}
+FINER = 4
+"""Steps of a simulated drop per sample."""
 FINE = 0.00025
 """Step of the simulations that are recorded [s]."""
 
@@ -69,15 +71,16 @@ def drop(model: cb.Model, seed: int, decibel: float = 40.0, rate: float = 250.0,
         rates = random.uniform([-2, -1, -4], [2, 1, 4])
         names = ("x", "z", "turn")
         initial = {f"joint.{j}.{'angle' if j == 'turn' else 'position'}": float(v) for j, v in zip(names, place, strict=True)}
-        motion = cb.simulate(model, 2.0, h=1.0 / rate, initial=initial | {f"joint.{j}.rate": float(v) for j, v in zip(names, rates, strict=True)})
+        motion = cb.simulate(model, 2.0, h=1.0 / rate / FINER, initial=initial | {f"joint.{j}.rate": float(v) for j, v in zip(names, rates, strict=True)})
         end = 2.0 if len(motion.events) <= most else motion.events[most].time - 2.5 / rate  # rates of a motion are differences: none across the next impact
         n = int(end * rate) + 1
-        if motion.events and n - int(np.searchsorted(motion.time, motion.events[min(most, len(motion.events)) - 1].time)) >= 3:
+        times = motion.time[::FINER]
+        if motion.events and n - int(np.searchsorted(times, motion.events[min(most, len(motion.events)) - 1].time)) >= 3:
             break
-    t, observed = motion.time[:n], []
+    t, observed = times[:n], []
     for j in names:
         for channel in (f"joint.{j}.{'angle' if j == 'turn' else 'position'}", f"joint.{j}.rate"):
-            y = motion[channel][:n]
+            y = motion[channel][::FINER][:n]
             sd = float(np.sqrt(np.mean(y**2))) / 10 ** (decibel / 20)
             observed.append(cb.Observation(channel, t, y + sd * random.standard_normal(n), sd))
     return cb.Recording(f"drop{seed}", tuple(observed)), [e for e in motion.events if e.time < t[-1]]

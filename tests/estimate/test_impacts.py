@@ -116,6 +116,20 @@ def test_the_inertia_of_a_body_that_is_dropped(shape: str) -> None:
         assert max(abs(a.time - b.time) for a, b in zip(result.events, events, strict=True)) < 2e-3
 
 
+@pytest.mark.parametrize("seed", [7, pytest.param(12, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
+def test_a_sequence_that_no_smooth_motion_shows(seed: int) -> None:
+    """Two corners that strike 6.5 ms apart (7), 12 ms apart (4), or an impact at the instant of a sample (12): found by simulation, with m/I from half the truth."""
+    model = square_model()
+    truth = model["body.block.inertia.yy"]
+    recording, events = drop(model, seed)
+    result = cb.fit(model, recording, {"body.block.inertia.yy": cb.Unknown(2 * truth)})
+    estimate = result.parameters["body.block.inertia.yy"]
+    assert result.converged and len(result.events) == len(events)
+    assert max(abs(a.time - b.time) for a, b in zip(result.events, events, strict=True)) < 2e-3
+    assert estimate.sd is not None and abs(estimate.value - truth) < 3.5 * estimate.sd
+    assert not any("cannot be trusted" in n for n in result.notes)
+
+
 def test_friction_and_restitution_of_a_square_that_slips() -> None:
     truth = {"contact.floor.friction": 0.15, "contact.floor.restitution": 0.6, "body.block.inertia.yy": 1 / 6}
     model = square_model(friction=0.15)

@@ -24,6 +24,7 @@ from calibody.estimate.level import Level, hopeless, settled, unsettled
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.maximise import maximise
 from calibody.estimate.problem import Problem
+from calibody.estimate.proposals import Proposed, hinted
 from calibody.estimate.run import Run
 from calibody.estimate.sequence import searched, told_of
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
@@ -79,6 +80,8 @@ class Meshes:
         """Joints whose drive is unknown: forces that are an answer."""
         self.touching = Touching()
         """Contacts and limits that act."""
+        self.proposed: dict[int, Proposed] = {}
+        """Of runs whose impacts were searched by simulation, what was found."""
         self.globalisation = Globalisation()
         """How long steps are."""
 
@@ -136,6 +139,7 @@ class Meshes:
         problem = self.problem(h, noises)
         if coarse is None:
             problem, x = self.begin(problem, theta)
+            theta = hinted(problem, theta, self.proposed)
         else:
             problem, x = self.finer(coarse, problem, theta)
         rates = rms_rates(problem, x, theta)
@@ -149,7 +153,7 @@ class Meshes:
         if coarse is None and self.touching.act:
             first = first.sharpened(FRICTION_STAGES[-1] * rates if self.friction else rates)
             solution, others = searched(
-                self.touching, (first, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given
+                self.touching, (first, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given, self.proposed
             )
             problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
         if self.robust and solution.converged:
@@ -305,4 +309,7 @@ class Meshes:
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with what it tells."""
         problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
-        return self.touching.begun(problem, x, theta) if self.touching.act else (problem, led(problem, x, theta))
+        if not self.touching.act:
+            return problem, led(problem, x, theta)
+        self.proposed = self.touching.proposed(problem, x, theta)
+        return self.touching.begun(problem, x, theta, self.proposed)

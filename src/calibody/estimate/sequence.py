@@ -9,7 +9,7 @@ Where friction is unknown, sticking is always consistent: more friction than nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from calibody.estimate.kinks import representatives
 from calibody.estimate.landing import hits_of
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.problem import Problem
+from calibody.estimate.proposals import Proposed
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.run import Run
 from calibody.estimate.touching import Touching
@@ -36,6 +37,10 @@ TRIED = 24
 """Sequences of a run that are tried at most in each."""
 STEPS, ATTEMPTS, SHORTEST = 12, 2, 0.05
 """Of a fit of one, which goes straight to its end from the right sequence: most steps, how often one is tried again with damping, and the shortest that is taken."""
+POLISHED = 8
+"""Different sequences of particles from which a fit is tried."""
+FAR = 60.0
+"""Sum of squares by which a particle may be worse than the best: they are not at their optimum."""
 BESIDE = 1.5
 """Sampling periods between an impact and one that is put beside it."""
 ALIKE = 3.0
@@ -83,26 +88,32 @@ def unexplained(solution: Solution, given: bool) -> list[int]:
 
 
 def searched(
-    touching: Touching, begun: tuple[Problem, Sequence[States]], solution: Solution, begin: np.ndarray, solve: Solve, settings: Settings, given: bool
-) -> tuple[Solution, list[Other]]:
+    touching: Touching, begun: tuple[Problem, Sequence[States]], solution: Solution, begin: np.ndarray, solve: Solve, settings: Settings, given: bool,
+    proposed: Mapping[int, Proposed],
+) -> tuple[Solution, list[Other]]:  # fmt: skip
     """The solution with sequences that explain the data better, where there are any; and what explains them as well. `begun`: what it began with, from where the search does where it did not converge."""
     others: list[Other] = []
-    for _ in range(ROUNDS):
-        bad = unexplained(solution, given)
+    alone = 0 if len(solution.problem.runs) == 1 and proposed else None
+    for turn in range(ROUNDS):
+        bad = unexplained(solution, given) or ([0] if alone == turn else [])
         if not bad:
             break
         problem, x = (solution.problem, list(solution.x)) if solution.converged else (begun[0], list(begun[1]))
         runs, found = list(problem.runs), []
         theta = solution.theta if solution.converged else begin
         for r in bad:
-            best, alike = _best(touching, problem, r, x[r], theta, begin, solve, solution.converged)
+            candidates = _proposed(touching, problem, r, begin, proposed[r]) if r in proposed else _varied_runs(touching, problem, r, x[r], theta, begin)
+            best, alike = _best(problem, r, x[r], theta, solution, candidates, solve)
             others += alike
             if best is not None:
                 (runs[r],), (x[r],) = best.problem.runs, best.x
-                found.append(r)
+                found.append((r, best))
         if not found:
             break
-        new = solve(replace(problem, runs=tuple(runs)), x, begin, settings)
+        guess = begin
+        if len(runs) == 1:
+            guess = found[0][1].theta
+        new = solve(replace(problem, runs=tuple(runs)), x, guess, settings)
         if not new.converged or (solution.converged and new.cost > solution.cost):
             break
         solution = new
@@ -110,33 +121,67 @@ def searched(
 
 
 def _best(
-    touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray, solve: Solve, converged: bool
+    problem: Problem, r: int, states: States, theta: np.ndarray, solution: Solution, candidates: Iterable[tuple[Run, States, np.ndarray]], solve: Solve
 ) -> tuple[Solution | None, list[Other]]:
     """The best other sequence of a run, as a fit of that alone, and those that are as good."""
-    run, single, columns = problem.runs[r], problem.singles[r], problem.columns[r]
+    single, alone = problem.singles[r], len(problem.runs) == 1
+    now = costs(problem, [*[states] * len(problem.runs)], theta)[r][0] / 2.0 if solution.converged else np.inf
+    tried: list[Solution] = [solution] if solution.converged and alone else []
+    for candidate, start, begin in candidates:
+        if any(_same(candidate, other.problem.runs[0]) for other in tried):
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                found = solve(
+                    replace(single, runs=(candidate,)), [start], begin, Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST)
+                )
+        except (CalibodyError, NumericalError, np.linalg.LinAlgError, FloatingPointError):
+            continue
+        if found.converged and not any(_same(found.problem.runs[0], other.problem.runs[0]) for other in tried):
+            tried.append(found)
+    tried.sort(key=lambda found: found.cost)
+    if not tried:
+        return None, []
+    if alone:
+        return (tried[0] if tried[0] is not solution else None), list(_alike(tried, problem, r))
+    return (tried[0], list(_alike(tried, problem, r))) if tried[0].cost <= now - ALIKE else (None, [])
+
+
+def _same(a: Run, b: Run) -> bool:
+    """Whether two runs have the same impacts, in the same modes."""
+    mine, its = (run.strikes if isinstance(run, Struck) else () for run in (a, b))
+    stays = [run.holds if isinstance(run, Struck) else () for run in (a, b)]
+    return stays[0] == stays[1] and [(s.spot, s.mode, s.towards) for s in mine] == [(s.spot, s.mode, s.towards) for s in its]
+
+
+def _proposed(touching: Touching, problem: Problem, r: int, begin: np.ndarray, found: Proposed) -> Iterator[tuple[Run, States, np.ndarray]]:
+    """Runs with the sequences of particles that come near the data, the first of each, their motions and numbers."""
+    run, seen = problem.runs[r], set()
+    found = replace(found, mesh=run.changed((), ()) if isinstance(run, Struck) else run)  # with what the fit has made of it
+    for proposal in found.proposals:
+        key = tuple(h.spot for h in proposal.hits), proposal.slips if touching.unknown_friction else ()
+        if key in seen or len(seen) >= POLISHED or proposal.score > found.best.score + FAR:
+            continue
+        seen.add(key)
+        candidate, start = touching.as_proposed(problem, found, proposal, begin)
+        yield candidate, start, proposal.theta
+
+
+def _varied_runs(
+    touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray
+) -> Iterator[tuple[Run, States, np.ndarray]]:
+    """Runs with a sequence that is a little different, and their first motions."""
+    run, columns = problem.runs[r], problem.columns[r]
     model, numbers, sensors = problem.model_of(r, theta)
     mesh = run.changed((), ()) if isinstance(run, Struck) else run
-    now = costs(problem, [*[states] * len(problem.runs)], theta)[r][0] / 2.0 if converged else np.inf
     alone = mesh.still(states.q[:, 0]).changed(nodes=states.q[:, run.actual])
-    tried: list[Solution] = []
     for hits in _options(run, mesh, model, numbers, states):
         try:
             with np.errstate(all="ignore"):
                 candidate, start = touching.struck(mesh, hits, model, numbers, sensors) if hits else (mesh, alone)
-                found = solve(
-                    replace(single, runs=(candidate,)),
-                    [start],
-                    begin[columns],
-                    Settings(iterations=STEPS, tolerance=0.03, attempts=ATTEMPTS, shortest=SHORTEST),
-                )
         except (CalibodyError, NumericalError, np.linalg.LinAlgError, FloatingPointError):
             continue
-        if found.converged:
-            tried.append(found)
-    tried.sort(key=lambda found: found.cost)
-    if not tried or tried[0].cost > now - ALIKE:
-        return None, []
-    return tried[0], list(_alike(tried, problem, r))
+        yield candidate, start, begin[columns]
 
 
 def _alike(tried: Sequence[Solution], problem: Problem, r: int) -> Iterator[Other]:

@@ -30,6 +30,8 @@ MET = 0.1
 """How far apart the flights before and after an impact may be where its mode is decided, in what they go in a step."""
 SLIPPING = 0.2
 """Speed of the slip after an impact, as the data show it, over the speed before, from which it slips where friction is unknown."""
+TAIL = 3.0
+"""Sampling periods before the end of a recording in which nothing is missed: what follows an impact there is hardly seen."""
 THROUGH = 1e-3
 """How deep a motion may be inside something, relative to the range of the gap in the run."""
 
@@ -89,21 +91,23 @@ def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tup
     values, W = states.parts[IMPACTS], law.mobility(found)
     approach = found.approach
     new: list[Strike] = []
-    stays = {s.strike: s for s in run.seats}
+    sampled, stays = values[:, 0].copy(), {s.strike: s for s in run.seats}
     for i, strike in enumerate(run.strikes):
         changed = strike
-        if strike.changes < MOST:
+        if strike.changes >= MOST:
+            sampled[i] = run.taus[i]
+        else:
             changed = _handed(run, changed, float(values[i, 0]))
             if i in stays:  # friction is that of the flight after
                 changed = replace(changed, **landing.friction(run, i)) if any(s.own for s in run.seats if s.strike == i) else changed
             elif strike.mode != LAWLESS and _joined_well(found, i, run.h):
                 changed, _ = decided(changed, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
-        if changed != strike:
+        if changed != strike or _passed(run, i, sampled[i]):
             changed = replace(changed, changes=strike.changes + 1)
         new.append(changed)
     order = np.argsort(values[:, 0], kind="stable")
-    taus, keep, new = values[order, 0], order.tolist(), [new[i] for i in order]
-    if tuple(new) == run.strikes and not _resampled(run, taus):
+    taus, keep, new = np.sort(sampled), order.tolist(), [new[i] for i in order]
+    if tuple(new) == run.strikes:
         return None
     moved_, to = moved(run, states, keep, new, taus, model, numbers)
     assert isinstance(moved_, Struck)
@@ -131,11 +135,9 @@ def _handed(run: Struck, strike: Strike, tau: float) -> Strike:
     return replace(strike, node=int(np.clip(np.floor(position), 0, run.mesh.K - 2)))
 
 
-def _resampled(run: Struck, taus: np.ndarray) -> bool:
-    """Whether a sample is in another flight than it was taken to be, and not for the umpteenth time."""
-    if all(s.changes >= MOST for s in run.strikes):
-        return False
-    return any(not np.array_equal(run.flight_of(d.times), np.searchsorted(taus, d.times, side="right")) for d in run.data)
+def _passed(run: Struck, i: int, tau: float) -> bool:
+    """Whether a sample is in another flight than it was taken to be, with an impact at tau."""
+    return any(np.searchsorted(d.times, run.taus[i]) != np.searchsorted(d.times, tau) for d in run.data)
 
 
 def moved(run: Struck, states: States, keep: Sequence[int], new: Sequence[Strike], taus: np.ndarray, model: Model, numbers: Numbers) -> tuple[Run, States]:
@@ -178,8 +180,8 @@ def _joined(run: Struck, states: States, flights: range) -> tuple[np.ndarray, np
         f = flights[0]
         at = slice(int(run.offsets[f]), int(run.offsets[f + 1]))
         return states.q[:, at], run.times[at]
-    first, last = run.spans[flights[0], 0], run.spans[flights[-1], 1]
-    k = np.arange(first, last + 1)
+    ends = run.spans[flights[0], 0], run.spans[flights[-1], 1]  # the other way round where impacts have changed places
+    k = np.arange(min(ends), max(ends) + 1)
     flight = np.clip(run.flight_of(run.mesh.times[k]), flights[0], flights[-1])
     at = run.offsets[flight] + np.clip(k, *run.spans[flight].T) - run.spans[flight, 0]
     return states.q[:, at], run.mesh.times[k]
@@ -203,6 +205,7 @@ def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed |
     if isinstance(run, Struck):
         gap[run.shut] = np.inf
     depth = np.where(np.isfinite(gap), -gap, -1.0) / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
+    depth[:, mesh.times > run.recording.end - TAIL * run.recording.period] = -1.0
     spot, node = np.unravel_index(int(np.argmax(depth)), depth.shape)
     if depth[spot, node] <= THROUGH:
         return None

@@ -6,19 +6,20 @@ looked for along the first motion, which knows nothing of them (`kinks.py`); the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import held, kinks, landing, staying, strikes as law
+from calibody.estimate import held, kinks, landing, proposals, staying, strikes as law
 from calibody.estimate.flights import Struck
 from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import IMPACTS, States
 from calibody.estimate.observed import Sensors
 from calibody.estimate.problem import Problem
+from calibody.estimate.proposals import Proposal, Proposed
 from calibody.estimate.run import Run
 from calibody.estimate.settle import decided, met, missed, pushing, shown
 from calibody.estimate.start import first_motion
@@ -79,16 +80,23 @@ class Touching:
         return None if self.act else f"{self.reason or 'contacts do not act'}; leave it out."
 
     @property
+    def unknown_friction(self) -> bool:
+        return any(path.endswith(".friction") for path, _ in self.asked)
+
+    @property
     def rounds(self) -> int:
         """How often a fit may be completed."""
         return ROUNDS if self.act else 0
 
     # -- how a fit begins --------------------------------------------------------------------------------------------------------
 
-    def begun(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]]:
-        """The problem with the impacts that the first motion of its runs shows, and a motion that has them; a sentence where one is asked about that there is not."""
+    def begun(self, problem: Problem, x: Sequence[States], theta: np.ndarray, proposed: Mapping[int, Proposed]) -> tuple[Problem, list[States]]:
+        """The problem with the impacts that are proposed for its runs, or that their first motion shows, and a motion that has them; a sentence where one is asked about that there is not."""
         both = []
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            if r in proposed:
+                both.append(self.as_proposed(problem, proposed[r], proposed[r].best, theta))
+                continue
             model, numbers, sensors = problem.model_of(r, theta)
             stays, closed = staying.found(run, model, numbers, states, self.loose) if self.mode == LAW else ([], {})
             hits = [*stays, *kinks.found(run, model, numbers, states, self.loose, closed)]
@@ -96,26 +104,46 @@ class Touching:
         self.check([run for run, _ in both])
         return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
 
+    def proposed(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
+        """Of runs in which a body flies freely and nothing stays closed, the sequences of impacts that a search by simulation finds."""
+        if self.mode != LAW:
+            return {}
+        models = [problem.model_of(r, theta)[:2] for r in range(len(problem.runs))]
+        flies = [r for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)) if not staying.found(run, *models[r], states, self.loose)[0]]
+        return proposals.proposed(problem, x, theta, flies)
+
+    def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Struck, States]:
+        """A run with the impacts of a proposal, and the motion of its particle."""
+        theta = theta.copy()
+        theta[problem.columns[found.search.r]] = proposal.theta
+        model, numbers, _ = problem.made_of(found.search.r, theta)
+        struck = self._with_strikes(found.mesh, proposal.hits, model)
+        return self.decided(struck, model, numbers, found.search.motion(proposal, struck, numbers, found.q), lawful=True)
+
     def struck(self, run: Run, hits: Sequence[Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
         """A run without impacts as one with these and what stays closed, and its first motion."""
-        count, every, hits = run.K, hits, landing.landings(hits, float(run.times[0]))
-        nodes = [int(np.clip(np.floor((hit.time - run.times[0]) / run.h), 0, count - 2)) for hit in hits]
-        spots = Spots.of(run.structure, model)
-        between = len(spots.links[0])
-        mode = LAWLESS if self.mode == LAWLESS else SLIP
-        strikes = [Strike(k, hit.spot, mode, 0 if hit.spot >= between else 1) for k, hit in zip(nodes, hits, strict=True)]
-        struck = Struck.between(run, strikes, [hit.time for hit in hits])
-        struck, states = first_motion(struck, model, numbers, sensors)
+        every, hits = hits, landing.landings(hits, float(run.times[0]))
+        struck, states = first_motion(self._with_strikes(run, hits, model), model, numbers, sensors)
         assert isinstance(struck, Struck)
         if hits:
             struck, states = self.decided(struck, model, numbers, states)
         return landing.begun(struck, every, model, numbers, states)
 
-    def decided(self, run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Struck, States]:
-        """With what the law of impacts makes of the velocities before; where its friction is unknown, with what those after show."""
+    def _with_strikes(self, run: Run, hits: Sequence[Hit], model: Model) -> Struck:
+        """A run without impacts as one with these; what they do is decided later."""
+        count = run.K
+        nodes = [int(np.clip(np.floor((hit.time - run.times[0]) / run.h), 0, count - 2)) for hit in hits]
+        spots = Spots.of(run.structure, model)
+        between = len(spots.links[0])
+        mode = LAWLESS if self.mode == LAWLESS else SLIP
+        strikes = [Strike(k, hit.spot, mode, 0 if hit.spot >= between else 1) for k, hit in zip(nodes, hits, strict=True)]
+        return Struck.between(run, strikes, [hit.time for hit in hits])
+
+    def decided(self, run: Struck, model: Model, numbers: Numbers, states: States, lawful: bool = False) -> tuple[Struck, States]:
+        """With what the law of impacts makes of the velocities before; where its friction is unknown and the motion not `lawful`, with what those after show."""
         found, spots = met(run, model, numbers, states), run.spots(model)
         W, approach, parting, strikes, impacts = law.mobility(found), found.approach, found.parting, [], states.parts[IMPACTS].copy()
-        unknown = {owner for path, owner in self.asked if path.endswith(".friction")}
+        unknown = {owner for path, owner in self.asked if path.endswith(".friction") and not lawful}
         for i, (strike, owner) in enumerate(zip(run.strikes, run.owners, strict=True)):
             if owner in unknown or strike.mode == LAWLESS:
                 new, impulse = shown(strike, W[i], approach[i], parting[i])

@@ -1,0 +1,390 @@
+"""Sequences of impacts from the data alone, where one body flies freely: by many simulated motions.
+
+Particles are motions from the end of the first flight on: its state there, spread as the data of that flight leave it, and the unknown numbers anywhere in their boxes (of what is always positive
+and may be many times off by the logarithm). They are simulated through impacts (`steppers/flying.py`) and scored by what they are away from the data, no sample counting more than `CAP`, over a horizon
+that grows: a best tenth is kept, the others are drawn anew around them (Rubinstein's cross-entropy method with a kernel at each of the kept, so that several hypotheses stay alive). What is left are
+sequences of places that touch, each with the motion and the numbers that explain the data best, to begin a fit with (`sequence.py`).
+
+Rates next to an impact are not compared, as in fits. Where none of it comes near the data, it is done again with more particles and with noise that counts as larger (`TEMPERS`): a landscape that is
+less steep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calibody.estimate.flights import MASKED, Struck
+from calibody.estimate.hits import Hit, gaps
+from calibody.estimate.kinks import representatives
+from calibody.estimate.layout import NODES, States
+from calibody.estimate.problem import Problem
+from calibody.estimate.run import Run
+from calibody.estimate.settle import TAIL
+from calibody.estimate.unknowns import Entry
+from calibody.estimate.untouched import UNLIKELY
+from calibody.estimate.watched import Start, Watched, coordinates
+from calibody.mechanics.structure import Numbers
+from calibody.steppers.flying import Bodies, Flyer, Log, Swarm, stepped
+
+PARTICLES = 300
+FIRST = 3
+"""Times as many at the beginning."""
+STAGES, INNER = 6, 3
+"""Horizons, and how often particles are drawn anew on each."""
+KEPT = 0.1
+LEAST = 20
+"""Particles that are kept at least."""
+CAP = 200.0
+"""Largest sum of squares of a sample."""
+KERNELS = (1.0, 0.3, 0.1)
+"""Sizes of the kernels around kept particles, relative to half their covariance."""
+NARROWEST = 1e-3
+"""Of the first spread, below which kernels do not shrink."""
+MOST = 12
+"""Impacts of a particle."""
+WIDE = 8.0
+"""Times which a number may be off that has no bounds of its own."""
+RUBBING = 1.2
+"""Largest friction that is tried, where it is unknown and has no bound."""
+SURE = 2.0
+"""Sampling periods before the first contact at which the first flight ends."""
+SEED = 1
+"""Of the particles of the first run: a fit is the same every time."""
+HOPELESS = 10.0
+"""Times the expected sum of squares from which on no particle is like the data: something else happens there than single impacts."""
+FLIGHTS = 8
+"""Times that the first flight is fitted, each to where the last says that it ends."""
+SPREAD, FEW = 40, 0.1
+"""Flights that the data of the first allow, which are drawn to see when it ends, and the share of them that may touch before."""
+TEMPERS = ((1.0, 1), (3.0, 2), (10.0, 2), (1.0, 3))
+"""What noise is multiplied by, and the number of particles, try after try."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A sequence, and the particle that has it."""
+
+    hits: tuple[Hit, ...]
+    slips: tuple[bool, ...]
+    theta: np.ndarray
+    """Of the unknowns of the run."""
+    score: float
+    """Sum of squares."""
+    start: Start
+    z: np.ndarray
+    at: float
+    """Time of the start [s]."""
+
+
+class Search:
+    """Of one run."""
+
+    def __init__(self, problem: Problem, r: int, theta: np.ndarray, flyer: Flyer, watched: Watched, random: np.random.Generator) -> None:
+        self.problem, self.r, self.theta, self.flyer, self.watched, self.random = problem, r, theta, flyer, watched, random
+        self.columns = problem.columns[r]
+        self.entries = problem.entries_of[r]
+        self.base = flyer.vector(problem.model_of(r, theta)[0])
+        by = [self._by(k) for k in range(len(self.entries))]
+        self.free = np.array([k for k, d in enumerate(by) if d.any()], dtype=np.int64)
+        """Which unknowns of the run matter."""
+        self.by = np.array([by[k] for k in self.free]).reshape(len(self.free), len(self.base))
+        self.box = np.array([box(self.entries[k]) for k in self.free]).reshape(-1, 2)
+        self.logarithmic = np.array([self.box[i, 0] > 0.0 and self.box[i, 1] > 4.0 * self.box[i, 0] for i in range(len(self.free))], dtype=bool)
+
+    @classmethod
+    def of(cls, problem: Problem, r: int, theta: np.ndarray, mesh: Run, q: np.ndarray, seed: int) -> Search | None:
+        """None where no body flies freely, or its pose is not observed; q (nq, nodes) its motion, roughly."""
+        model, numbers, _ = problem.model_of(r, theta)
+        if mesh.recording.drives or mesh.disturbed:
+            return None
+        flyer = Flyer.of(mesh.structure, model, numbers, q[:, 0])
+        if flyer is None:
+            return None
+        flyer = replace(flyer, kept=representatives(gaps(mesh.structure, model, numbers, q)))
+        watched = Watched.of(flyer, mesh, numbers)
+        return None if watched is None or not len(flyer.kept) else cls(problem, r, theta, flyer, watched, np.random.default_rng(seed))
+
+    def _by(self, k: int) -> np.ndarray:
+        """The derivative of the flyer's numbers: they are linear in most unknowns."""
+        column = self.columns[k]
+        step = 0.01 * self.problem.scale[column] * (np.arange(len(self.theta)) == column)
+        ends = [self.flyer.vector(self.problem.made_of(self.r, self.theta + sign * step)[0]) for sign in (1.0, -1.0)]
+        return (ends[0] - ends[1]) / (2.0 * step[column])
+
+    def bodies(self, values: np.ndarray) -> Bodies:
+        """values (unknowns that matter, particles)."""
+        away = values - self.theta[self.columns[self.free]][:, None]
+        return self.flyer.bodies(self.base[:, None] + self.by.T @ away)
+
+    # -- the first flight ----------------------------------------------------------------------------------------------------------
+
+    def first_flight(self) -> tuple[Start, np.ndarray, int] | None:
+        """Its state at its last sample, the information (2 freedom, 2 freedom) that its data have of it, and which sample that is."""
+        n, last = len(self.watched.times), 8
+        here = self.theta[self.columns[self.free]][:, None]
+        if last >= n:
+            return None
+        start, information = self._fitted(last, here)
+        for _ in range(FLIGHTS):
+            new = min(max(6, self._first_contact(start, here, last)), n - 1)  # as far as is known
+            if new == last:
+                break
+            last = min(new, 2 * last + 1)
+            start, information = self._fitted(last, here)
+        if last >= n - 1:
+            return None
+        spread = _root(np.linalg.pinv(information, rcond=1e-14, hermitian=True)) @ self.random.standard_normal((2 * self.flyer.freedom, SPREAD))
+        early = self._early(start, here, last, spread)
+        if early < last:
+            last = max(early, 6)
+            start, information = self._fitted(last, here)
+        return start, information, last
+
+    def _fitted(self, last: int, here: np.ndarray) -> tuple[Start, np.ndarray]:
+        """The flight through the samples up to `last`, by Gauss-Newton."""
+        size = 2 * self.flyer.freedom
+        start = self.watched.around(last, min(last, 8))
+        z = np.concatenate([np.zeros((size, 1)), 1e-6 * np.eye(size)], axis=1)
+        bodies, J = self.bodies(np.repeat(here, size + 1, axis=1)), np.zeros((0, size))
+        for _ in range(5):
+            s, rows = start.swarm(bodies, z), []
+            for j in range(last, -1, -1):
+                rows += self.watched.residuals(bodies, s, j)
+                if j:
+                    s = bodies.flown(s, self.watched.times[j - 1] - self.watched.times[j])
+            F = np.concatenate(rows)
+            J = (F[:, 1:] - F[:, :1]) / 1e-6
+            step = -np.linalg.lstsq(J, F[:, 0], rcond=None)[0]
+            start = start.moved(step)
+            if np.linalg.norm(J @ step) < 1e-3:
+                break
+        return start, J.T @ J
+
+    def _first_contact(self, start: Start, here: np.ndarray, last: int) -> int:
+        """The sample before which the flight should end, as far as is known."""
+        bodies, times = self.bodies(here), self.watched.times
+        s, log = start.swarm(bodies, np.zeros((2 * self.flyer.freedom, 1))), Log.empty(1, 1)
+        if bodies.gaps(s).min() < 0.0:
+            return last // 2
+        for j in range(last, len(times) - 1):
+            s = stepped(bodies, s, times[j], times[j + 1] - times[j], log)
+            if log.count[0]:
+                return int(np.searchsorted(times, log.times[0, 0] - SURE * self.watched.period)) - 1
+        return len(times)
+
+    def _early(self, start: Start, here: np.ndarray, last: int, z: np.ndarray) -> int:
+        """The last sample at which no more than a few of the flights that the data allow, with the states z at sample `last`, touch already."""
+        bodies, times = self.bodies(np.repeat(here, z.shape[1], axis=1)), self.watched.times
+        s = start.swarm(bodies, z)
+        for j in range(last, 0, -1):
+            if (bodies.gaps(s).min(axis=0) < 0.0).mean() <= FEW:
+                return j
+            s = bodies.flown(s, times[j - 1] - times[j])
+        return 0
+
+    # -- particles ---------------------------------------------------------------------------------------------------------------
+
+    def simulated(self, start: Start, first: int, end: int, Z: np.ndarray, temper: float = 1.0, least: int = 1) -> tuple[np.ndarray, Log]:
+        """Scores of particles (numbers, particles) over the samples from `first` to before `end`, and their impacts."""
+        width, w = 2 * self.flyer.freedom, self.watched
+        bodies = self.bodies(Z[width:])
+        s, log = start.swarm(bodies, Z[:width]), Log.empty(MOST, Z.shape[1])
+        pose, rates, count = [], [], 0
+        for j in range(first, end - 1):
+            s = stepped(bodies, s, w.times[j], w.times[j + 1] - w.times[j], log)
+            own, rate = w.residuals(bodies, s, j + 1)
+            count = len(rate)
+            pose.append((own * own).sum(axis=0))
+            rates.append((rate * rate).sum(axis=0))
+        if not pose:
+            return np.zeros(Z.shape[1]), log
+        t = w.times[first + 1 : end]
+        near = np.zeros((len(t), Z.shape[1]), dtype=bool)
+        for own in log.times[: max(least, int(log.count.max(initial=0)))]:
+            near |= np.abs(t[:, None] - own) < MASKED * w.period
+        squares = np.array(pose) + np.where(near, count, np.array(rates))
+        return np.minimum(squares / temper**2, CAP).sum(axis=0), log
+
+    def scored(self, start: Start, information: np.ndarray, first: int, end: int, Z: np.ndarray, temper: float) -> tuple[np.ndarray, Log]:
+        width = 2 * self.flyer.freedom
+        score, log = self.simulated(start, first, end, Z, temper)
+        return score + np.einsum("ip,ij,jp->p", Z[:width], information, Z[:width]) / temper**2, log
+
+    def found(self) -> list[Proposal]:
+        """The best particle of every sequence, in the order of their scores."""
+        flight = self.first_flight()
+        if flight is None:
+            return []
+        start, information, first = flight
+        out: list[Proposal] = []
+        expected = self._expected(first)
+        for temper, more in TEMPERS:
+            out += self._tried(start, information, first, temper, PARTICLES * more)
+            out.sort(key=lambda p: p.score)
+            if out and out[0].score < expected + 2.0 * UNLIKELY * np.sqrt(2.0 * expected):
+                break
+        return self._distinct(out) if out and out[0].score < HOPELESS * expected else []
+
+    def _expected(self, first: int) -> float:
+        """Of the score of the truth: a one for every number that is compared."""
+        w = self.watched
+        return float(sum((x[:, first + 1 :] > 0.0).sum() for x in (w.along_weight, w.turned_weight, w.rates_weight)))
+
+    @staticmethod
+    def _distinct(out: list[Proposal]) -> list[Proposal]:
+        seen, kept = set(), []
+        for p in out:
+            key = tuple(h.spot for h in p.hits), p.slips
+            if key not in seen:
+                seen.add(key)
+                kept.append(p)
+        return kept
+
+    def _tried(self, start: Start, information: np.ndarray, first: int, temper: float, particles: int) -> list[Proposal]:
+        """The cross-entropy method."""
+        n = len(self.watched.times)
+        covariance = np.linalg.pinv(information, rcond=1e-14, hermitian=True)
+        spread = np.concatenate([1.5 * temper * np.sqrt(np.maximum(np.diag(covariance), 0.0)), self._spread()])
+        Z = self._drawn(covariance * temper**2, FIRST * particles)
+        for stage in range(STAGES):
+            end = round(first + 1 + (n - first - 1) * (stage + 1) / STAGES)
+            for _ in range(INNER):
+                score, _ = self.scored(start, information, first, end, self.values(Z), temper)
+                Z = self._again(Z, score, spread, particles)
+        score, log = self.scored(start, information, first, n, self.values(Z), 1.0)
+        return list(self._proposals(Z, score, log, start, float(self.watched.times[first])))
+
+    def _spread(self) -> np.ndarray:
+        low, high = self._inner(self.box[:, 0]), self._inner(self.box[:, 1])
+        return 0.5 * (high - low)
+
+    def _inner(self, values: np.ndarray) -> np.ndarray:
+        return np.where(self.logarithmic, np.log(np.where(self.logarithmic, values, 1.0)), values)
+
+    def values(self, Z: np.ndarray) -> np.ndarray:
+        """Particles with their numbers instead of logarithms."""
+        width, out = 2 * self.flyer.freedom, Z.copy()
+        if len(self.free):
+            own = out[width:]
+            out[width:] = np.where(self.logarithmic[:, None], np.exp(np.where(self.logarithmic[:, None], own, 0.0)), own)
+        return out
+
+    def _drawn(self, covariance: np.ndarray, count: int) -> np.ndarray:
+        L = _root(covariance)
+        low, high = self._inner(self.box[:, 0])[:, None], self._inner(self.box[:, 1])[:, None]
+        return np.concatenate([1.5 * L @ self.random.standard_normal((len(L), count)), low + (high - low) * self.random.random((len(self.free), count))])
+
+    def _again(self, Z: np.ndarray, score: np.ndarray, spread: np.ndarray, particles: int) -> np.ndarray:
+        """The best, and others around them."""
+        best = np.argsort(score)[: max(int(KEPT * Z.shape[1]), LEAST)]
+        elite = Z[:, best]
+        kernel = _root(0.5 * np.cov(elite) + np.diag((NARROWEST * spread) ** 2))
+        count = particles - len(best)
+        pick, size = self.random.integers(0, len(best), count), self.random.choice(KERNELS, count)
+        new = elite[:, pick] + size * (kernel @ self.random.standard_normal((len(Z), count)))
+        width = 2 * self.flyer.freedom
+        new[width:] = np.clip(new[width:], self._inner(self.box[:, 0])[:, None], self._inner(self.box[:, 1])[:, None])
+        return np.concatenate([elite, new], axis=1)
+
+    def _proposals(self, Z: np.ndarray, score: np.ndarray, log: Log, start: Start, at: float) -> Iterator[Proposal]:
+        width, values = 2 * self.flyer.freedom, self.values(Z)
+        seen, run = set(), self.problem.runs[self.r].recording
+        for p in np.argsort(score):
+            count = int((log.times[:, p] <= run.end - TAIL * run.period).sum())
+            spots, slips = tuple(int(self.flyer.kept[k]) for k in log.spots[:count, p]), tuple(map(bool, log.slips[:count, p]))
+            if count and (spots, slips) not in seen:
+                seen.add((spots, slips))
+                theta = self.theta[self.columns].copy()
+                theta[self.free] = values[width:, p]
+                yield Proposal(
+                    tuple(Hit(float(t), s) for t, s in zip(log.times[:count, p], spots, strict=True)), slips, theta, float(score[p]), start, Z[:width, p], at
+                )
+
+    # -- a motion to begin a fit with ----------------------------------------------------------------------------------------------
+
+    def motion(self, proposal: Proposal, run: Struck, numbers: Numbers, near: np.ndarray) -> States:
+        """The flights of a proposal on the nodes of a run that has its impacts; near (nq, nodes of the mesh) a motion, roughly."""
+        bodies = self.bodies(proposal.theta[self.free][:, None])
+        s, log, t = proposal.start.swarm(bodies, proposal.z[:, None]), Log.empty(MOST, 1), self.watched.times
+        begun = [(proposal.at, s)]
+        for j in range(int(np.searchsorted(t, proposal.at)), len(t) - 1):
+            s = stepped(bodies, s, t[j], t[j + 1] - t[j], log, keep=True)
+        begun += [(float(when), after) for when, after in zip(log.times[:, 0], log.after[0], strict=False)]
+        o, R = [], []
+        for f, (when, s) in enumerate(begun[: len(run.spans)]):
+            times = run.times[run.offsets[f] : run.offsets[f + 1]]
+            for here in _flight(bodies, s, when, times):
+                o.append(bodies.origin(here)[:, 0])
+                R.append(here.R[..., 0])
+        q = coordinates(self.flyer, numbers, np.array(o).T, np.moveaxis(np.array(R), 0, 2), near[:, run.place])
+        return run.still(q[:, 0]).changed(**{NODES: q})
+
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """What was found for a run, on its mesh without impacts and near its first motion q (nq, nodes)."""
+
+    search: Search
+    mesh: Run
+    q: np.ndarray
+    proposals: tuple[Proposal, ...]
+
+    @property
+    def best(self) -> Proposal:
+        return self.proposals[0]
+
+
+def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int]) -> dict[int, Proposed]:
+    """Of those of these runs in which a body flies freely and strikes something, by their number."""
+    out = {}
+    for r in runs:
+        run, states = problem.runs[r], x[r]
+        search = Search.of(problem, r, theta, run, states.q, SEED + r)
+        with np.errstate(all="ignore"):  # particles may go anywhere
+            proposals = search.found() if search is not None else []
+        if search is not None and proposals:
+            out[r] = Proposed(search, run, states.q, tuple(proposals))
+    return out
+
+
+def hinted(problem: Problem, theta: np.ndarray, found: Mapping[int, Proposed]) -> np.ndarray:
+    """The unknowns with what most runs' best particles have."""
+    out = theta.copy()
+    for k in range(len(theta)):
+        own = [p.best.theta[list(problem.columns[r]).index(k)] for r, p in found.items() if k in problem.columns[r]]
+        if own:
+            out[k] = float(np.median(own))
+    return out
+
+
+def _flight(bodies: Bodies, s: Swarm, when: float, times: np.ndarray) -> list[Swarm]:
+    """At several times of one flight, which is at s at the time `when`."""
+    out: dict[int, Swarm] = {}
+    split = int(np.searchsorted(times, when))
+    for way in (range(split, len(times)), range(split - 1, -1, -1)):
+        now, t = s, when
+        for k in way:
+            now, t = bodies.flown(now, float(times[k]) - t), float(times[k])
+            out[k] = now
+    return [out[k] for k in range(len(times))]
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """A square root of a matrix that may be singular."""
+    size, axes = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    return axes * np.sqrt(np.maximum(size, 0.0))
+
+
+def box(entry: Entry) -> tuple[float, float]:
+    """Where an unknown is looked for."""
+    path = entry.places[0].path if entry.places else ""
+    if path.endswith(".restitution"):
+        return max(entry.lower, 0.0), min(entry.upper, 1.0)
+    if path.endswith("friction"):
+        return max(entry.lower, 0.0), min(entry.upper, max(RUBBING, 2.0 * entry.initial))
+    if entry.initial > 0.0 and entry.lower >= 0.0:
+        return max(entry.lower, entry.initial / WIDE), min(entry.upper, entry.initial * WIDE)
+    return max(entry.lower, entry.initial - WIDE * entry.scale), min(entry.upper, entry.initial + WIDE * entry.scale)
