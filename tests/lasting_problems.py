@@ -122,3 +122,35 @@ def wheel(friction: float = 0.8, tilt: float = 0.15, end: float = 1.0, h: float 
     motion = cb.simulate(model, end, h=h, initial=start)
     path = "body.body.inertia.yy"
     return Case(model, motion, POSE | {"joint.turn.angle": 1e-3}, (), 0.004, {path: inertia}, {path: 2 * inertia})
+
+
+@cache
+def arm_and_disk() -> Case:
+    """A two-link arm pushes a disk against the ground ([fazeli2017], section 6): the disk drops, the arm lands on it, it slides and rolls out of the wedge and leaves the arm, which swings on. Joint
+    torques are known; unknown are three numbers of the arm, two of the disk, and friction at both places."""
+    R, upper, lower, h, end = 0.06, 0.3, 0.25, 2.5e-4, 0.35
+    bodies = [
+        cb.Body("upper", mass=1.0, com=(upper / 2, 0, 0), inertia=(0.001, 0.009, 0.009), position=(0, 0, 0.33)),
+        cb.Body("fore", parent="upper", mass=0.6, com=(lower / 2, 0, 0), inertia=(0.0005, 0.004, 0.004), position=(upper, 0, 0)),
+        cb.Body("body", mass=0.4, inertia=(0.5 * 0.4 * R**2,) * 3),
+    ]
+    hinges = [cb.Joint(name, body, axis=(0, 1, 0), damping=0.02) for name, body in (("shoulder", "upper"), ("elbow", "fore"))]
+    shapes = [cb.Geometry("rim", "body", "sphere", (R,)), cb.Geometry("tip", "fore", "sphere", (0.02,), position=(lower, 0, 0))]
+    contacts = [cb.Contact("floor", "rim", friction=0.06), cb.Contact("push", "tip", "rim", friction=0.3)]
+    model = cb.Model("arm", bodies, [*hinges, *PLANE], geometries=shapes, contacts=contacts)
+    t = np.arange(0.0, end + 3 * h, h)
+    torques = {"joint.shoulder.force": -2.0 + 0.3 * np.sin(2 * np.pi * 2 * t), "joint.elbow.force": -0.6 - 0.1 * np.sin(2 * np.pi * 3 * t)}
+    drive = {path: cb.Signal(t, values, "linear") for path, values in torques.items()}
+    start = {"joint.shoulder.angle": -0.25, "joint.elbow.angle": 1.85, "joint.x.position": 0.35, "joint.z.position": 0.08}
+    motion = cb.simulate(model, end, h=h, initial=start, drive=drive)
+    truth = {
+        "body.upper.inertia.yy": 0.009,
+        "body.fore.com.x": lower / 2,
+        "body.fore.inertia.yy": 0.004,
+        "body.body.mass": 0.4,
+        "body.body.inertia.yy": 0.5 * 0.4 * R**2,
+    }
+    truth |= {"contact.floor.friction": 0.06, "contact.push.friction": 0.3}
+    guess = {p: v * factor for (p, v), factor in zip(truth.items(), (1.3, 0.95, 0.8, 1.3, 0.8, 0.8, 1.2), strict=True)}
+    channels = {"joint.shoulder.angle": 2e-4, "joint.elbow.angle": 2e-4, "joint.x.position": 1e-4, "joint.z.position": 1e-4, "joint.turn.angle": 1e-3}
+    return Case(model, motion, channels, tuple(cb.Drive(path, signal) for path, signal in drive.items()), 0.002, truth, guess)

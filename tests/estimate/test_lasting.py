@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from impact_problems import cube_model
-from lasting_problems import Case, deviations, disk, falling_flat, incline, resting, wheel
+from lasting_problems import Case, arm_and_disk, deviations, disk, falling_flat, incline, resting, wheel
 
 import calibody as cb
 from calibody.estimate.flights import Struck
@@ -67,7 +67,7 @@ def test_derivatives_of_a_run_with_contact_that_lasts(name: str) -> None:
 def test_a_disk_that_is_pushed_slides_and_rolls() -> None:
     """A known force determines mass, inertia and friction."""
     case = disk()
-    result = case.fit()
+    result = case.fit(h=0.005)
     assert result.converged and result.iterations <= 25
     assert np.abs(deviations(result, case.truth)).max() < 3.5
     for path, value in case.truth.items():
@@ -95,9 +95,21 @@ def test_forces_have_error_bars() -> None:
     assert np.isinf(free.sd("contact.floor.force.normal", motion.time[2:-2])).all()
 
 
+def test_a_force_plate_fixes_the_scale() -> None:
+    """Nothing known pushes the disk, but the floor's force is measured: mass and inertia are determined; without contacts that act it is refused."""
+    case = disk(push=False)
+    recording = case.recording(0, {"contact.floor.force.normal": 0.02, "contact.floor.force.x": 0.02})
+    result = cb.fit(case.model, recording, case.guess, h=0.005)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert (result.parameters["body.body.mass"].sd or 1.0) < 0.002 * 0.37
+    assert any("contact.floor.force.normal: rms 0.0" in line for line in str(result).splitlines())
+    with pytest.raises(cb.CalibodyError, match=r'"contact\.floor\.force\.normal" is observed, but contacts = "none" leaves them out'):
+        cb.fit(case.model, recording, {"body.body.mass": 0.4}, contacts="none")
+
+
 def test_without_a_push_only_ratios() -> None:
     case = disk(push=False)
-    result = case.fit()
+    result = case.fit(h=0.01)
     assert result.converged
     assert result.unresolved == ("Only the ratio body.body.mass : body.body.inertia.yy is determined.",)
     (ratio,) = result.determined
@@ -120,9 +132,10 @@ def test_a_pendulum_that_rests_on_its_stop() -> None:
     assert np.abs(mine - true[: len(mine)])[rests].max() < 0.01 * np.abs(true).max()
 
 
+@pytest.mark.slow
 def test_a_block_that_sticks_and_slips() -> None:
     case = incline()
-    result = case.fit()
+    result = case.fit(h=0.005)
     assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
     assert all((e.sd or 1.0) < 0.01 * e.value for e in result.parameters.values())
 
@@ -140,14 +153,30 @@ def test_a_box_that_falls_flat() -> None:
     assert event.time == pytest.approx(case.motion.events[0].time, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_rimless_wheel() -> None:
     """I/m from the rocking on its spokes, and the impulses with which they land."""
     case = wheel()
-    result = case.fit()
+    result = case.fit(h=0.002)
     assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
     assert [(e.contact, e.mode) for e in result.events] == [(e.contact, e.mode) for e in case.motion.events]
     for mine, true in zip(result.events, case.motion.events, strict=True):
         assert mine.normal_impulse_sd is not None and abs(mine.normal_impulse - true.normal_impulse) < 4 * mine.normal_impulse_sd + 3e-4
+
+
+@pytest.mark.slow
+def test_an_arm_that_pushes_a_disk_against_the_ground() -> None:
+    """Two contact pairs, made and broken: three numbers of the arm, two of the disk, both frictions, and the forces of both contacts."""
+    case = arm_and_disk()
+    result = case.fit(h=0.002)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert [e.contact for e in result.events] == [e.contact for e in case.motion.events]
+    motion, every = result.motion(), round(0.002 / case.motion.h)
+    for name in ("floor", "push"):
+        mine, true = motion[f"contact.{name}.force.normal"], case.motion[f"contact.{name}.force.normal"][::every][: len(motion.time)]
+        inside = np.flatnonzero((mine > 0.0) & (true > 0.0))[2:-3]
+        sd = result.sd(f"contact.{name}.force.normal", motion.time[inside])
+        assert len(inside) > 40 and np.mean(np.abs(mine - true)[inside] < 3.5 * sd + 0.05) > 0.95
 
 
 def test_forces_are_those_of_the_simulation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,3 +217,13 @@ def test_calibrated(how: dict[str, Any]) -> None:
         estimate = result.parameters[path]
         assert estimate.sd is not None
         assert abs(estimate.value - true) <= 3.5 * estimate.sd < 0.7 * true, (path, result)
+
+
+def test_unknowns_that_a_contact_does_not_have_are_refused() -> None:
+    model, recording = ride()
+    for path, words in (("contact.sits.restitution", "has no restitution"), ("contact.sits.radius", "stands for none")):
+        with pytest.raises(cb.CalibodyError, match=words):
+            cb.fit(model, recording, {path: 0.01}, h=1e-3)
+    rigid = replace(model, contacts=(cb.Contact("sits", "bottom", "cushion"),))
+    with pytest.raises(cb.CalibodyError, match="is rigid and has no stiffness"):
+        cb.fit(rigid, recording, {"contact.sits.stiffness": 1.0}, h=1e-3)

@@ -55,6 +55,8 @@ OBSERVABLE = {
     "loop": ("force",),
     "site": ("position", "angle", "angular_rate", "acceleration", "force", "torque", "applied"),
     "body": ("position", "com", "angle"),
+    "contact": ("force", "force.normal"),
+    "limit": ("force",),
 }
 INITIAL = "initial."
 """What the paths of values that are known at the start begin with."""
@@ -142,8 +144,10 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
     if channel.quantity not in OBSERVABLE.get(channel.kind, ()):
         raise CalibodyError(
             f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
-            "gyroscopes, accelerometers and force-torque sensors on sites, forces of actuators, of loops, and reactions of joints."
+            "gyroscopes, accelerometers and force-torque sensors on sites, forces of actuators, of loops, of contacts that last, and reactions of joints."
         )
+    if is_contact_force(channel) and channel.kind == "contact" and model.tables["contact"][channel.name].compliant:
+        raise CalibodyError(f'The channel "{path}" cannot be observed yet: contact.{channel.name} gives way, and its force follows from the motion.')
     if is_drive(channel) and channel.components:
         raise CalibodyError(f'The channel "{path}" cannot be observed yet; observe forces of drives on hinges and slides.')
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):
@@ -176,6 +180,11 @@ def is_force(channel: channels.Channel) -> bool:
     return channel.kind == "loop" or channel.quantity == "applied"
 
 
+def is_contact_force(channel: channels.Channel) -> bool:
+    """Whether the force of contact that lasts is observed: a force plate, a load cell in a stop."""
+    return channel.kind in ("contact", "limit") and channel.quantity in ("force", "force.normal")
+
+
 def is_drive(channel: channels.Channel) -> bool:
     """Whether the force of drives on a joint is observed, or that of one actuator: a torque sensor in the drive, the current of a motor."""
     return channel.kind in ("joint", "actuator") and channel.quantity == "force"
@@ -198,7 +207,7 @@ def is_rate(channel: channels.Channel) -> bool:
 
 def is_inner(channel: channels.Channel) -> bool:
     """Whether the channel is known at the inner nodes only: forces, and accelerations, which are second differences."""
-    return is_force(channel) or is_acceleration(channel) or is_transmitted(channel)
+    return is_force(channel) or is_acceleration(channel) or is_transmitted(channel) or is_contact_force(channel)
 
 
 def multiplier(structure: Structure, channel: channels.Channel) -> int:
@@ -361,6 +370,8 @@ def at_samples(
     structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float, driven: Driven
 ) -> Sampled:
     """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
+    if is_contact_force(d.channel):
+        raise CalibodyError(f'"{d.channel.path}" is observed, which method = "transcription" with contacts that act can do only; leave it out.')
     if is_force(d.channel) or structure.holding(d.channel) is not None:
         row = multiplier(structure, d.channel)
         force = multipliers[row, 1:-1]
@@ -551,10 +562,10 @@ def weighed(A: Sparse, weight: np.ndarray) -> Sparse:
     return sp.csr_matrix((A.data * np.repeat(weight, np.diff(A.indptr)), A.indices, A.indptr), shape=A.shape)
 
 
-def interpolation(nodes: np.ndarray, times: np.ndarray) -> Sparse:
-    """(samples, nodes): Lagrange weights of the four nodes around each sample (fewer nodes: all of them)."""
+def interpolation(nodes: np.ndarray, times: np.ndarray, order: int = 4) -> Sparse:
+    """(samples, nodes): Lagrange weights of the `order` nodes around each sample (fewer nodes: all of them)."""
     K = len(nodes)
-    order = min(4, K)
+    order = min(order, K)
     h = nodes[1] - nodes[0]
     position = (times - nodes[0]) / h
     first = np.clip(np.floor(position).astype(np.int64) - (order // 2 - 1), 0, K - order)

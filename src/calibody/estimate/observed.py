@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -200,14 +200,22 @@ class Predicted:
         return {"bias": np.ones(len(self.sampled.value)), "gain": self.sampled.value, "delay": -self.gain * self.sampled.slope}[kind]
 
 
+def read(run: Nodes, sensors: Sensors, d: Data, sampled: Callable[[Any, Any], observe.Sampled]) -> Predicted:
+    """As a channel's sensor would have read it, from what it is with weights W, dW from the nodes to the samples."""
+    gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
+    found = sampled(*(run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)))
+    return Predicted(found, gain, bias + observe.whole_turns(run.structure, d, gain * found.value + bias, each=not run.clocked))
+
+
 def predicted(
     run: Nodes, model: Model, numbers: Numbers, frames: Frames, multipliers: np.ndarray, sensors: Sensors, d: Data, driven: observe.Driven | None = None
 ) -> Predicted:
     """`driven` has the controls with the deviations of noisy drives; without it they are as recorded."""
-    gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
-    W, dW = run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)
-    sampled = observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
-    return Predicted(sampled, gain, bias + observe.whole_turns(run.structure, d, gain * sampled.value + bias, each=not run.clocked))
+
+    def sampled(W: Any, dW: Any) -> observe.Sampled:
+        return observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
+
+    return read(run, sensors, d, sampled)
 
 
 def known_sensors(model: Model) -> dict[tuple[str, str], float]:

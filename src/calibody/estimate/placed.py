@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_drive, is_force, is_transmitted, place_of, turns
+from calibody.estimate.observe import TURN, Data, Sampled, ball_index, coordinate_index, is_contact_force, is_drive, is_force, is_transmitted, place_of, turns
 from calibody.estimate.unknowns import Entry, named
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames
@@ -145,7 +145,7 @@ class Moved:
     def channel(self, d: Data, reach: np.ndarray | None) -> Any:
         """What `Sampled.along` takes: the change of a channel at the nodes, (K,), the turn (3, K) of an orientation, ...; None if it does not move. `reach` as of `reach_of`."""
         channel, s, f = d.channel, self.structure, self.frames
-        if is_force(channel) or s.holding(channel) is not None:
+        if is_force(channel) or is_contact_force(channel) or s.holding(channel) is not None:
             return None
         if is_transmitted(channel):
             return {link: twist for link in range(s.n) if (twist := self.link(link)) is not None} or None

@@ -15,6 +15,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
+from calibody.estimate.captured import refuse_absurd
 from calibody.estimate.concluded import stated
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.layout import States
@@ -90,6 +91,7 @@ def _prepared(
             )
     unknowns = entries(model, estimate, [r.name for r in recordings])
     _refuse_what_does_not_act(model, recordings, unknowns)
+    refuse_absurd(model, recordings)
     structure = Structure.build(stiffened(model), TREE)
     if not structure.nv:
         raise CalibodyError(f'Nothing moves in the model "{model.name}"; a fit needs at least one joint.')

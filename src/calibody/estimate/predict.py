@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from calibody.errors import CalibodyError, SimulationError
+from calibody.estimate.observe import is_contact_force
 from calibody.estimate.observed import Sensors, predicted
 from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry
@@ -145,7 +146,9 @@ def compared(recording: Recording, simulated: Motion, sensors: Sensors) -> dict[
         return {}
     nodes = Nodes(simulated.structure, recording, times, simulated.h, Noise({}, frozenset(), {})).with_data()
     read = {
-        d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, simulated.multipliers, sensors, d).value) for d in nodes.data
+        d.channel.path: (d, predicted(nodes, simulated.model, simulated.numbers, simulated.frames, simulated.multipliers, sensors, d).value)
+        for d in nodes.data
+        if not is_contact_force(d.channel)
     }
     return {path: Predicted(path, d.times, d.y, value) for path, (d, value) in read.items()}
 

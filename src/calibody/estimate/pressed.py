@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from calibody.estimate.flights import Struck
 from calibody.estimate.lasting import friction_angle, touched
 from calibody.estimate.layout import PUSHES, States
+from calibody.estimate.observe import Sampled
+from calibody.estimate.run import Run
 from calibody.estimate.strikes import STEP
 from calibody.mechanics.channels import Channel, resolve
 from calibody.mechanics.contact import Spots, basis, cross
 from calibody.mechanics.kinematics import Geometry, poses, retract
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
+from calibody.solve.condensed import Sparse
 from calibody.steppers.events import ContactLog
 
 
@@ -112,6 +116,44 @@ def slopes(
         for p, (more, less, size) in enumerate(changed):
             by_theta[c, :, p] = (summed(more, owner, component) - summed(less, owner, component)) / (2.0 * size)
     return by_states, by_theta
+
+
+def along(run: Run, model: Model, numbers: Numbers, states: States, channel: Channel) -> np.ndarray:
+    """(inner nodes,) a scalar channel."""
+    out = np.zeros(run.inner)
+    if isinstance(run, Struck) and PUSHES in states.parts:
+        found = pressed(run, run.spots(model), numbers, states.q)
+        np.add.at(out, found.node - 1, np.einsum("mj,mj->m", shares(found, *row_of(channel, model)), states.parts[PUSHES]))
+    return out
+
+
+def sampled(run: Run, model: Model, numbers: Numbers, states: States, channel: Channel, W: Sparse, dW: Sparse) -> Sampled:
+    """A force that is observed, W and dW from the inner nodes to its samples."""
+    force, nv = along(run, model, numbers, states, channel), run.structure.nv
+
+    def matrix(width: int) -> Sparse:
+        """By the coordinates, which turn the normal."""
+        by = np.zeros((run.inner, nv))
+        for j in range(nv):
+            d = np.zeros((nv, run.K))
+            d[j] = STEP
+            ends = [along(run, model, numbers, states.changed(nodes=retract(run.structure, states.q, sign * d)), channel) for sign in (1.0, -1.0)]
+            by[:, j] = (ends[0] - ends[1]) / (2.0 * STEP)
+        columns = (np.arange(run.inner) + 1)[:, None] * width + np.arange(nv)
+        return W @ sp.csr_matrix((by.ravel(), (np.repeat(np.arange(run.inner), nv), columns.ravel())), shape=(run.inner, run.K * width))
+
+    return Sampled(W @ force, dW @ force, matrix, W.dot)
+
+
+def by_pushes(run: Run, model: Model, numbers: Numbers, states: States, channel: Channel, W: Sparse) -> Sparse | None:
+    """(samples, unknowns): its derivative by the forces of holds; None where there are none."""
+    if not isinstance(run, Struck) or PUSHES not in states.parts:
+        return None
+    found, width = pressed(run, run.spots(model), numbers, states.q), run.closed.width
+    share = shares(found, *row_of(channel, model))[:, :width]
+    columns = np.arange(len(share))[:, None] * width + np.arange(width)
+    by = sp.csr_matrix((share.ravel(), (np.repeat(found.node - 1, width), columns.ravel())), shape=(run.inner, len(share) * width))
+    return run.layout.across(W @ by, PUSHES)
 
 
 def logged(run: Struck, model: Model, numbers: Numbers, states: States, log: ContactLog) -> None:

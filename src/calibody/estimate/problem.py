@@ -20,11 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.estimate import observe
+from calibody.estimate import observe, pressed
 from calibody.estimate.channels import as_motion
 from calibody.estimate.flights import Struck
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, START, STRIKES, States, term
-from calibody.estimate.observed import Observed, Predicted, Sensors, predicted
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, PUSHES, START, STRIKES, States, term
+from calibody.estimate.observed import Observed, Predicted, Sensors, predicted, read
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
 from calibody.estimate.settle import settled
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 DIFFERENCE = 1e-6
 """Of parameters, in their declared scale, for the derivatives of the equations of impacts."""
+BALANCED = 0.5
+"""What may be missing in the balance of a node where stick and slip are decided, in the usual force of its contacts."""
 KEPT = 1_000_000
 """Entries of the derivative of the equations with respect to the parameters up to which a linearisation is kept: beyond, its memory counts for more than an iteration's time."""
 
@@ -168,11 +170,25 @@ class Problem(Observed[Run, States]):
         model, numbers, sensors = self.model_of(r, theta)
         point, frames = self.framed(r, motion, model, numbers)
         driven = self.driven(r, motion, model)
-        F = [(predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
+        F = [(self._predicted(run, model, numbers, frames, motion, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
         C = [run.equations(model, numbers, evaluate(run.structure, numbers, point, False, frames), motion)]
         C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
         C.append(run.impacts(model, numbers, motion))
         return np.concatenate([*F, run.layout.prior(motion)]), np.concatenate(C)
+
+    @staticmethod
+    def _predicted(
+        run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States, sensors: Sensors, d: observe.Data, driven: observe.Driven
+    ) -> Predicted:
+        """The samples of a channel, which the forces of contact that lasts may be too."""
+        if observe.is_contact_force(d.channel):
+            return read(run, sensors, d, lambda W, dW: pressed.sampled(run, model, numbers, motion, d.channel, W, dW))
+        return predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven)
+
+    def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[observe.Data, np.ndarray]]:
+        model, numbers, sensors = self.model_of(r, theta)
+        frames, driven = self.frames(r, states, model, numbers), self.driven(r, states, model)
+        return [(d, self._predicted(self.runs[r], model, numbers, frames, states, sensors, d, driven).value) for d in self.runs[r].data]
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
         """(forces, inner nodes): the unmodelled forces that would balance the equations best, node by node."""
@@ -283,7 +299,10 @@ class Problem(Observed[Run, States]):
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
         ratios only, and a step could make the equations hold by making all of them small."""
-        if any(run.structure.nc or any(observe.is_drive(d.channel) or observe.is_transmitted(d.channel) for d in run.data) for run in self.runs):
+        if any(
+            run.structure.nc or any(observe.is_contact_force(d.channel) or observe.is_drive(d.channel) or observe.is_transmitted(d.channel) for d in run.data)
+            for run in self.runs
+        ):
             return False
         linear = np.where(self.proportional, theta, 0.0)
         known = total = 0.0
@@ -312,12 +331,15 @@ class Problem(Observed[Run, States]):
         placements = self.placements(r, theta, model, numbers, frames)
         timing = self._control_by_timing(r, theta, model, motion) if parameters and any(observe.is_drive(d.channel) for d in run.data) else []
         for d in run.data:
-            prediction = predicted(run, model, numbers, frames, motion.multipliers, sensors, d, self.driven(r, motion, model))
+            prediction = self._predicted(run, model, numbers, frames, motion, sensors, d, self.driven(r, motion, model))
             weight = run.weight(d)
             f.append((prediction.value - d.y) * weight)
             by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
             for block, by in run.by_drives(model, prediction.sampled):
                 by_nodes = by_nodes + run.layout.across(prediction.gain * by, block)
+            pushes = pressed.by_pushes(run, model, numbers, motion, d.channel, d.W) if observe.is_contact_force(d.channel) else None
+            if pushes is not None:
+                by_nodes = by_nodes + prediction.gain * pushes
             for row, by in prediction.sampled.by_multipliers.items():
                 if run.active[row] or observe.is_force(d.channel):
                     by_nodes = by_nodes + prediction.gain * run.by_forces(row, by)
@@ -400,12 +422,22 @@ class Problem(Observed[Run, States]):
 
     def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]] | None:
         """Impacts that are in another interval now, slip instead of sticking, or are none."""
-        found = {r: settled(run, *self.model_of(r, theta)[:2], x[r]) for r, run in enumerate(self.runs) if isinstance(run, Struck)}
+        found = {
+            r: settled(run, *self.model_of(r, theta)[:2], x[r], self._balanced(r, x[r], theta)) for r, run in enumerate(self.runs) if isinstance(run, Struck)
+        }
         changed = {r: new for r, new in found.items() if new is not None}
         if not changed:
             return None
         runs = tuple(changed[r][0] if r in changed else run for r, run in enumerate(self.runs))
         return replace(self, runs=runs), [changed[r][1] if r in changed else states for r, states in enumerate(x)]
+
+    def _balanced(self, r: int, states: States, theta: np.ndarray) -> bool:
+        """Whether the equations of a run hold well enough for the forces of its contacts to mean something."""
+        run = self.runs[r]
+        if PUSHES not in states.parts:
+            return True
+        usual = float(np.median(np.abs(states.parts[PUSHES][:, 0])))
+        return float(np.abs(self._values(r, states, theta)[1][run.layout.row_place[BALANCE]]).max(initial=0.0)) < BALANCED * usual
 
     @property
     def tethered(self) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise
+from calibody.estimate.captured import refuse_absurd
 from calibody.estimate.concluded import concluded
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.known_start import refuse_torn
@@ -97,6 +98,7 @@ def prepared(
     process_noise = with_unknown_drives(model, recordings, process_noise)
     touching = Touching.of(structure, recordings, unknowns, contacts, process_noise, robust)
     refuse_what_does_not_act(model, unknowns, coordinates, touching.inert)
+    refuse_absurd(model, recordings)
     for recording in recordings:
         refuse_torn(model, recording, unknowns)
     if not structure.nv:

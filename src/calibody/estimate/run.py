@@ -195,6 +195,8 @@ class Nodes:
         step, inside = 1e-3 * self.h, np.clip(times, self.times[0], self.times[-1])
         held = self.structure.holding(channel) is not None
         between = partial(observe.interpolation, self.times[1:-1]) if observe.is_inner(channel) or held else self.interpolation
+        if observe.is_contact_force(channel):  # which jumps where something sticks or slips
+            between = partial(observe.interpolation, self.times[1:-1], order=2)
         W, ahead, behind = (between(inside + s) for s in (0.0, step, -step))
         dW = (ahead - behind) / (2.0 * step)
         if observe.is_rate(channel):

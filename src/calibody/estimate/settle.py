@@ -75,10 +75,12 @@ def shown(strike: Strike, W: np.ndarray, before: np.ndarray, after: np.ndarray) 
     return replace(strike, mode=SLIP if slips else STICK, tangents=tangents, turn=turn, towards=towards), L
 
 
-def settled(run: Struck, model: Model, numbers: Numbers, states: States) -> tuple[Run, States] | None:
-    """The run with its impacts and its lasting contact as they are now; None where nothing changes."""
+def settled(run: Struck, model: Model, numbers: Numbers, states: States, balanced: bool = True) -> tuple[Run, States] | None:
+    """The run with its impacts, and where its equations are `balanced` its lasting contact, as they are now; None where nothing changes."""
     new = _impacts(run, model, numbers, states) if run.strikes else None
     run, states = (run, states) if new is None else new  # type: ignore[assignment]
+    if not balanced:
+        return new
     changed = held.flipped(run, model, numbers, states)
     if changed is None and new is None:  # where it sticks and slips is settled: so is then what pulls
         changed = held.released(run, states)

@@ -117,7 +117,7 @@ def _rests(gap: np.ndarray, sd: float) -> bool:
 
 def _hit(run: Run, gap: np.ndarray, a: int, b: int, spot: int, sd: float, side: int) -> Hit:
     """A place that is closed from node a to node b: when it lands, and whether softly."""
-    until = float(run.times[-1]) if b >= run.K - 1 - EDGE else float(run.times[b])
+    until = float(run.times[-1]) if b >= run.K - 1 - EDGE else _left(run, gap, a, b, side)
     if a <= EDGE:
         return Hit(float(run.times[0]), spot, until)
     first = max(0, a - 1 - side)
@@ -125,6 +125,19 @@ def _hit(run: Run, gap: np.ndarray, a: int, b: int, spot: int, sd: float, side: 
     if speed * run.h < FAST * sd:
         return Hit(float(run.times[a]), spot, until, soft=True)
     return Hit(float(run.times[a - 1] + min(max(gap[a - 1], 0.0) / speed, 2.0 * run.h)), spot, until)
+
+
+def _left(run: Run, gap: np.ndarray, a: int, b: int, side: int) -> float:
+    """When a gap that is open after node b began to be so: straight, or as the square of the time, whichever fits."""
+    after = slice(b + 1, min(b + 2 + 2 * side, run.K))
+    t, y = run.times[after] - run.times[b], np.maximum(gap[after], 0.0)
+    if len(t) < 3:
+        return float(run.times[b])
+    fits = [(np.polyfit(t, f, 1), f) for f in (y, np.sqrt(y))]
+    misfits = [float(np.ptp((f - np.polyval(p, t)) / max(float(np.ptp(f)), 1e-300))) for p, f in fits]
+    p = fits[int(np.argmin(misfits))][0]
+    back = min(max(float(p[1] / p[0]), 0.0), 0.5 * (b - a) * run.h) if p[0] > 0.0 else 0.0
+    return float(run.times[b]) - back
 
 
 def _together(hits: list[Hit], apart: float) -> list[Hit]:

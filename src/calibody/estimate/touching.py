@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import held, kinks, landing, proposals, staying, strikes as law
+from calibody.estimate import held, kinks, landing, observe, proposals, staying, strikes as law
 from calibody.estimate.flights import Struck
 from calibody.estimate.hits import Hit, gaps
 from calibody.estimate.layout import IMPACTS, States
@@ -62,6 +62,10 @@ class Touching:
         if not model.collides:
             return cls(reason="the model has no rigid contacts and no limits")
         reason = _reason(structure, recordings, mode, process_noise, robust)
+        felt = next((o.channel for r in recordings for o in r.observations if observe.is_contact_force(observe.check(model, o.channel, r.channels))), None)
+        if felt is not None and (reason or mode == LAWLESS):
+            why = reason or f'with contacts = "{LAWLESS}" what lasts does not act'
+            raise CalibodyError(f'"{felt}" is observed, but {why}; leave it out.')
         if reason:
             return cls(reason=reason)
         places = [paths.resolve(model, p.path) for e in unknowns for p in e.places if p.sensor is None]

@@ -20,7 +20,7 @@ from calibody.estimate.inertial import UNITS, Inertia
 from calibody.mechanics import channels
 from calibody.mechanics.elements import compliant
 from calibody.model import Model, paths
-from calibody.model.contact import RIGID_NUMBERS
+from calibody.model.contact import RIGID_NUMBERS, SOFT_NUMBERS
 from calibody.model.elements import LOAD, MASKS, POINT, SOFTNESS
 
 SENSOR = ("bias", "gain", "delay")
@@ -257,6 +257,8 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
         return _missing_of_compliant(model, place)
     if place.kind == "geometry" and not touched and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
+    if place.kind == "contact" and place.field in SOFT_NUMBERS:
+        return f'contact.{place.name} is rigid and has no {place.field}; give it law = "compliant" in the model, or leave it out.'
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
         return inert
     if place.kind == "sensor":
