@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import calibody as cb
@@ -82,3 +83,52 @@ def test_every_example_is_in_order(name: str) -> None:
     example = demos.example(name)
     assert example.name == name and f'file = "{name}.xml"' in example.experiment
     assert {path for path in example.truth if path.startswith(("body.", "joint.", "actuator.", "world.", "limit."))} == set(example.truth)
+
+
+def walker(folder: Path) -> cb.Model:
+    from calibody.demos import gait
+
+    (folder / "gait.xml").write_text(gait.EXAMPLE.model)
+    return cb.load(folder / "gait.xml")
+
+
+def test_what_the_walker_takes(tmp_path: Path) -> None:
+    """A simulation in which all joints follow the walk and the ground pushes the feet takes no force at the root, and the stated moments at the joints; the ground's force acts under the feet."""
+    from calibody.demos import gait
+
+    person, fine = walker(tmp_path), 8
+    found, h = gait.walk(person, round(gait.STRIDE * gait.RATE) * fine), 1.0 / (gait.RATE * fine)
+    steps = round(0.5 * gait.RATE) * fine
+    t = h * np.arange(steps + 2)
+    q = gait.repeated(found.q, len(t))
+    q[0] += gait.SPEED * t - gait.START
+    drive = {f"joint.{j.name}.{'position' if j.kind == 'slide' else 'angle'}": cb.Signal(t, x, "linear") for j, x in zip(person.joints, q, strict=True)}
+    for side, wrench in found.wrench.items():
+        fx, fz, about = gait.repeated(wrench, len(t))
+        for what, x in (("force.x", fx), ("force.z", fz), ("torque.y", about - (gait.SPEED * t - gait.START) * fz)):
+            drive[f"body.{side}_foot.{what}"] = cb.Signal(t, x, "linear")
+        standing = wrench[1] > 20.0
+        assert gait.HEEL < found.under[side][standing].min() and found.under[side][standing].max() < gait.TOE
+    motion = cb.simulate(person, steps * h, h, drive=drive)
+    for joint in gait.JOINTS:
+        true = gait.repeated(found.moments[joint], len(t))[5:-6] if joint in found.moments else np.zeros(len(t) - 11)
+        assert np.abs(motion[f"joint.{joint}.force"][5:-5] - true).max() < 0.1, joint  # of 120 N m and 770 N
+
+
+@pytest.mark.slow
+def test_gait_has_joint_moments(tmp_path: Path) -> None:
+    """Bands of moments that nobody measured cover the truth, and are no wider than they need to be."""
+    from calibody.demos import gait
+
+    spec = experiment.load(demos.write("gait", tmp_path))
+    result = cb.fit(spec.model(), spec.runs(), spec.unknowns, h=1.0 / gait.RATE)
+    assert result.converged, result.status
+    motion, (t, moments) = result.motion(), gait.moments(spec.model())
+    inside, off, size = [], [], []
+    for joint, true in moments.items():
+        channel = f"joint.{joint}.force"
+        off.append(np.interp(t[3:-3], motion.time, motion[channel]) - true[3:-3])
+        inside.append(np.mean(np.abs(off[-1]) < 1.96 * result.sd(channel, t[3:-3])))
+        size.append(np.std(true))
+    assert 0.9 <= np.mean(inside) <= 0.99
+    assert np.std(off) < 0.25 * np.mean(size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibody.demos.base import Example
 
-NAMES = ("pendulum", "furuta", "fourbar", "arm", "stop")
+NAMES = ("pendulum", "furuta", "fourbar", "arm", "stop", "gait")
 
 
 def example(name: str) -> Example:

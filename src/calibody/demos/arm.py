@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibody.demos.base import Example, sines
+from calibody.demos.base import Example, Simulated, sines
 
 LINKS = (
     # length [m], axis, guessed mass [kg], gain of the servo [N m/rad]
@@ -77,11 +77,13 @@ EXAMPLE = Example(
     model=_model(),
     experiment=_experiment(),
     truth={f"body.link{k}.mass": TRUE_MASS[k - 1] for k in range(2, 8)} | {f"joint.j{k}.damping": TRUE_DAMPING[k - 1] for k in range(1, 8)},
-    duration=4.0,
-    rate=100.0,
-    steps=5,
-    initial={},
-    observed={f"joint.j{k}.angle": (f"q{k}", 0.0005) for k in range(1, 8)},
-    driven={f"actuator.m{k}": f"command{k}" for k in range(1, 8)},
-    drive=_drive,
+    recorded=Simulated(
+        duration=4.0,
+        rate=100.0,
+        steps=5,
+        initial={},
+        observed={f"joint.j{k}.angle": (f"q{k}", 0.0005) for k in range(1, 8)},
+        driven={f"actuator.m{k}": f"command{k}" for k in range(1, 8)},
+        drive=_drive,
+    ),
 )

@@ -1,7 +1,7 @@
 """What an example consists of, and how its files are made.
 
-The model file carries guesses. The recording is a simulation of the same model with the true numbers, sampled, with white noise from a fixed
-seed; its step is a fraction of the sampling period and not the one a fit will choose.
+The model file carries guesses. The recording is made by the same model with the true numbers, with white noise from a fixed seed: mostly a simulation, whose step is a
+fraction of the sampling period and not the one a fit will choose.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.experiment import atomic
+
+if TYPE_CHECKING:
+    from calibody.model import Model
 
 SEED = 1
 DIGITS = 7
@@ -28,7 +32,17 @@ class Example:
     experiment: str
     """TOML."""
     truth: Mapping[str, float]
-    """What the model's numbers really are, by path; the rest is as in the model."""
+    """What the unknowns really are: numbers of the model by path, the rest being as in the model, or by name those that stand in several places."""
+    recorded: Callable[[Model, np.random.Generator], Mapping[str, np.ndarray]]
+    """The columns of the recording, of the model with the true numbers and a source of noise: a `Simulated`, or what else makes them."""
+    contacts: bool = False
+    """Whether contacts and limits of the file act."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A recording that is a simulation, sampled, with white noise."""
+
     duration: float
     """s"""
     rate: float
@@ -42,8 +56,17 @@ class Example:
     """Channel -> column."""
     drive: Callable[[np.ndarray], Mapping[str, np.ndarray]]
     """Of the sampling times: the drives by channel, each held until the next sample."""
-    contacts: bool = False
-    """Whether contacts and limits of the file act."""
+
+    def __call__(self, model: Model, noise: np.random.Generator) -> dict[str, np.ndarray]:
+        from calibody.steppers.rollout import simulate
+
+        times = np.arange(round(self.duration * self.rate) + 1) / self.rate
+        drives = {channel: np.round(values, DIGITS) for channel, values in self.drive(times).items()}
+        motion = simulate(model, self.duration, 1.0 / (self.rate * self.steps), dict(self.initial), {c: (times, values) for c, values in drives.items()})
+        columns = {"t": np.round(times, 6)}
+        for channel, (column, sd) in self.observed.items():
+            columns[column] = motion[channel][:: self.steps] + sd * noise.normal(size=len(times))
+        return columns | {self.driven[channel]: values for channel, values in drives.items()}
 
 
 def write(example: Example, folder: Path) -> Path:
@@ -52,17 +75,10 @@ def write(example: Example, folder: Path) -> Path:
 
     _refuse_edited(example, folder)
     model_file = atomic.write_text(folder / f"{example.name}.xml", example.model)
-    model = cb.load(model_file, example.contacts).replace(dict(example.truth))
-    times = np.arange(round(example.duration * example.rate) + 1) / example.rate
-    drives = {channel: np.round(values, DIGITS) for channel, values in example.drive(times).items()}
-    motion = cb.simulate(
-        model, example.duration, 1.0 / (example.rate * example.steps), dict(example.initial), {c: (times, values) for c, values in drives.items()}
-    )
-    columns = {"t": np.round(times, 6)}
-    noise = np.random.default_rng(SEED)
-    for channel, (column, sd) in example.observed.items():
-        columns[column] = np.round(motion[channel][:: example.steps] + sd * noise.normal(size=len(times)), DIGITS)
-    columns |= {example.driven[channel]: values for channel, values in drives.items()}
+    model = cb.load(model_file, example.contacts)
+    model = model.replace({path: value for path, value in example.truth.items() if "." in path})
+    recorded = example.recorded(model, np.random.default_rng(SEED))
+    columns = {name: values if name == "t" else np.round(values, DIGITS) for name, values in recorded.items()}
     atomic.write_text(folder / f"{example.name}.csv", _csv(columns))
     atomic.write_json(folder / "truth.json", dict(example.truth))
     return atomic.write_text(folder / f"{example.name}.toml", example.experiment)

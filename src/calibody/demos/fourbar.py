@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibody.demos.base import Example, sines
+from calibody.demos.base import Example, Simulated, sines
 
 MODEL = """\
 <mujoco model="fourbar">
@@ -70,11 +70,13 @@ EXAMPLE = Example(
     model=MODEL,
     experiment=EXPERIMENT,
     truth={"body.coupler.mass": 0.8, "body.rocker.mass": 0.6, "joint.crank.damping": 0.05, "joint.crank.friction": 0.05, "joint.rocker.damping": 0.04},
-    duration=6.0,
-    rate=100.0,
-    steps=10,
-    initial={},
-    observed={"joint.crank.angle": ("crank", 0.002), "joint.rocker.angle": ("rocker", 0.002)},
-    driven={"actuator.motor": "torque"},
-    drive=_drive,
+    recorded=Simulated(
+        duration=6.0,
+        rate=100.0,
+        steps=10,
+        initial={},
+        observed={"joint.crank.angle": ("crank", 0.002), "joint.rocker.angle": ("rocker", 0.002)},
+        driven={"actuator.motor": "torque"},
+        drive=_drive,
+    ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibody.demos.base import Example, sines
+from calibody.demos.base import Example, Simulated, sines
 
 MODEL = """\
 <mujoco model="furuta">
@@ -120,11 +120,13 @@ EXAMPLE = Example(
     model=MODEL,
     experiment=EXPERIMENT,
     truth=TRUTH,
-    duration=8.0,
-    rate=100.0,
-    steps=20,
-    initial={"joint.shaft.angle": 0.3, "joint.hinge.angle": 0.8},
-    observed={"joint.shaft.angle": ("theta", 0.005), "joint.hinge.angle": ("alpha", 0.005)},
-    driven={"actuator.motor": "u"},
-    drive=_drive,
+    recorded=Simulated(
+        duration=8.0,
+        rate=100.0,
+        steps=20,
+        initial={"joint.shaft.angle": 0.3, "joint.hinge.angle": 0.8},
+        observed={"joint.shaft.angle": ("theta", 0.005), "joint.hinge.angle": ("alpha", 0.005)},
+        driven={"actuator.motor": "u"},
+        drive=_drive,
+    ),
 )

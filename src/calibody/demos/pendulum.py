@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibody.demos.base import Example, sines
+from calibody.demos.base import Example, Simulated, sines
 
 MODEL = """\
 <mujoco model="pendulum">
@@ -60,11 +60,13 @@ EXAMPLE = Example(
     model=MODEL,
     experiment=EXPERIMENT,
     truth={"body.arm.mass": 0.4, "body.arm.inertia.yy": 0.012, "joint.hinge.damping": 0.02, "joint.hinge.friction": 0.01},
-    duration=6.0,
-    rate=100.0,
-    steps=10,
-    initial={"joint.hinge.angle": 0.5},
-    observed={"joint.hinge.angle": ("theta", 0.005)},
-    driven={"actuator.motor": "torque"},
-    drive=_drive,
+    recorded=Simulated(
+        duration=6.0,
+        rate=100.0,
+        steps=10,
+        initial={"joint.hinge.angle": 0.5},
+        observed={"joint.hinge.angle": ("theta", 0.005)},
+        driven={"actuator.motor": "torque"},
+        drive=_drive,
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibody.demos.base import Example, sines
+from calibody.demos.base import Example, Simulated, sines
 
 MODEL = """\
 <mujoco model="stop">
@@ -63,12 +63,14 @@ EXAMPLE = Example(
     model=MODEL,
     experiment=EXPERIMENT,
     truth={"body.arm.inertia.yy": 0.005, "joint.hinge.friction": 0.02, "limit.hinge.upper.position": 0.2, "limit.hinge.upper.restitution": 0.6},
-    duration=6.0,
-    rate=250.0,
-    steps=10,
-    initial={"joint.hinge.angle": -0.3},
-    observed={"joint.hinge.angle": ("theta", 0.001)},
-    driven={"actuator.motor": "torque"},
-    drive=_drive,
     contacts=True,
+    recorded=Simulated(
+        duration=6.0,
+        rate=250.0,
+        steps=10,
+        initial={"joint.hinge.angle": -0.3},
+        observed={"joint.hinge.angle": ("theta", 0.001)},
+        driven={"actuator.motor": "torque"},
+        drive=_drive,
+    ),
 )

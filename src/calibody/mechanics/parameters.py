@@ -1,7 +1,7 @@
 """Derivatives of the discrete equations with respect to the numbers of a model, by path.
 
 Closed form, because they enter linearly or nearly so: mass, centre of mass and inertia (the regressor), gravity and its tilt, stiffness,
-damping, friction, armature and the other numbers of joint laws, and everything about actuators. Numbers that place bodies and joints of a tree are
+damping, friction, armature and the other numbers of joint laws, those of springs and bushings, and everything about actuators. Numbers that place bodies and joints of a tree are
 degrees of freedom that nobody moves (`geometry.py`): one pass over the blocks of the equations serves all of them. What is left (points of springs,
 bushings and loops; placements in `free` coordinates, where they are numbers of constraints) are differences of the whole equations, with a five-point stencil
 whose error (a relative step of 1e-3 to the fourth power) lies near rounding.
@@ -97,6 +97,8 @@ class _Columns:
             return self._inertial(place), self.nothing
         if kind == "world":
             return self._gravity(place), self.nothing
+        if kind in self._forces and role == FORCE:
+            return self._between(place), self.nothing
         if kind in ("transmission", "path", "actuator") or (kind == "joint" and role == FORCE) or field in LOADED:
             return self._law(place), self.nothing
         return self._difference(place)
@@ -153,6 +155,43 @@ class _Columns:
         """(2, 3, 6, massive links, K - 1)"""
         flat = kernels.run(kernels.body_gravity, assembly.body_inputs(self.plan, self.numbers, self.frames), (self.point.h,))
         return flat.reshape(2, 3, 6, len(self.plan.massive), -1)
+
+    @cached_property
+    def _forces(self) -> dict[str, Group]:
+        """Elements with a law between links, by their table."""
+        return {group.type.name: group for group in self.plan.forces}
+
+    def _between(self, place: Place) -> np.ndarray:
+        """Of the law of one element between links, which is linear in its numbers: a central difference has no error but rounding, with a step as large as the number."""
+        group, (z, act) = self._forces[place.kind], self._measured(place.kind, place.name)
+        value = float(self.model[place.path])
+        step, t = max(abs(value), 1.0), 0.0
+        for sign in (1.0, -1.0):
+            changed = self.model.replace({place.path: value + sign * step}, check=False).tables[place.kind][place.name]
+            data = np.array(group.type.numbers(changed), dtype=float)[:, None, None]
+            t = t + sign / (2.0 * step) * np.stack(
+                [x + 0.0 * z[0, :, 1:] for x in group.type.impulse(tuple(z[..., :-1]), tuple(z[..., 1:]), data, self.point.h)[0]]
+            )
+        wrench = np.zeros((6, self.structure.n + 1, self.nodes - 2))
+        pushed = np.einsum("catem,cem->atem", act.A[..., 1:-1], t[..., 1:] + t[..., :-1])
+        for arm, push in zip(act.measure.arms, pushed, strict=True):
+            for k, sign in arm:
+                wrench[: len(push), act.links[0, k]] += sign * push[:, 0]
+        return self._project(wrench)
+
+    def _measured(self, kind: str, name: str) -> tuple[np.ndarray, assembly.Act]:
+        """What one element sees of its links, (quantities, 1, K), and how a force on that acts."""
+        if (kind, name) not in self._seen:
+            group, e = self._forces[kind], list(self.structure.model.tables[kind]).index(name)
+            links, data = group.touches[e : e + 1], self.numbers.elements[group.name][:, e : e + 1, None]
+            poses = self.frames.poses(links)
+            self._seen[kind, name] = np.stack(group.type.measure.value(poses, data)), assembly.Act.of(group.type.measure, links, data, poses)
+        return self._seen[kind, name]
+
+    @cached_property
+    def _seen(self) -> dict[tuple[str, str], tuple[np.ndarray, assembly.Act]]:
+        """Elements of which several numbers may be asked for."""
+        return {}
 
     def _on_coordinate(self, c: int, force: np.ndarray) -> np.ndarray:
         """A force (K - 2) on a scalar coordinate, a transmission or a path, in the rows of the equations."""

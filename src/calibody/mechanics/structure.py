@@ -639,6 +639,8 @@ def _load(structure: Structure, model: Model) -> np.ndarray:
 
 def _frames(structure: Structure, placement: np.ndarray, axis: np.ndarray, anchor: np.ndarray) -> np.ndarray:
     out = np.zeros((18, len(structure.scalar_coordinates)))
+    if structure.coordinates == TREE:
+        return out
     for k, c in enumerate(structure.scalar_coordinates):
         i = c.unit
         if structure.tree_units[i].kind == FREE:

@@ -1,0 +1,40 @@
+"""The sitting human of [kraus2006], chapter 14 (`examples/sitting_human.py`): the twin, its rest on the seat, and where the ten numbers stand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibody as cb
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+import sitting_human as example
+
+CAR = ("car", "seat_chassis", "seat", "seatback_chassis", "seatback", "neck_protection")
+
+
+def test_the_twin_rests_on_its_seat() -> None:
+    """28 bodies and 82 coordinates as printed; what the pads push at rest carries the person."""
+    model = example.twin()
+    assert (len(model.bodies), len(model.joints)) == (28, 82)
+    assert sum(b.mass for b in model.bodies if b.name not in CAR) == pytest.approx(example.MASS)
+    start = example.resting(model)
+    assert max(abs(x) for channel, x in start.items() if channel.endswith("rate")) < 0.01
+    motion = cb.simulate(model, 0.02, 0.002, initial=start, drive={"joint.car.position": lambda t: 0.0 * t})
+    carried = sum(b.mass for b in model.bodies) * 9.81
+    assert motion["joint.car.force"][3:-3] == pytest.approx(carried, rel=0.01)  # what holds the car holds all that rests in it
+    moved = np.abs(motion["site.breast.position"][-1] - motion["site.breast.position"][0])
+    assert moved.max() < 1e-4
+
+
+def test_the_ten_numbers_stand_where_they_belong() -> None:
+    model = example.twin()
+    assert model["bushing.pelvis_lumbus.stiffness.zry"] == pytest.approx(0.33 * -380.0)
+    assert model["bushing.pelvis_lumbus.stiffness.ryz"] == pytest.approx(0.33 * -380.0)
+    assert model["bushing.lumbus_thorax.k_minus.z"] == pytest.approx(1083000.0)
+    assert model["bushing.thorax_soft.k3.y"] == 1e7 and model["joint.left_elbow.damping"] == 4.0
+    assert set(example.unknowns()) == set(example.NUMBERS) and len(example.NUMBERS) == 10
