@@ -11,6 +11,7 @@ import pytest
 
 import calibody as cb
 from calibody.errors import CalibodyError
+from calibody.estimate.result import WEIGHED
 from calibody.estimate.unknown_drives import carrying, unknown_joints
 from calibody.experiment.reading import load
 from calibody.recording.tables import open_table
@@ -90,6 +91,17 @@ def test_size_and_memory_are_found() -> None:
         assert 0.3 * sd < result.slow_forces[joint].sd < 3.0 * sd
     share, rms = coverage(result, motion)
     assert share > 0.85 and rms < 1.5
+
+
+def test_inertias_beside_unknown_drives_hang_on_what_those_are_taken_to_be() -> None:
+    """As random as stated, they are right; that they have to be is said. Where a marker is hangs on nothing of it."""
+    run, _ = trial(2)
+    result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {"body.shank.mass": 3.0}, h=0.01)
+    mass = result.parameters["body.shank.mass"]
+    assert mass.sd is not None and abs(mass.value - 4.0) < 3.0 * mass.sd
+    assert any(note.startswith(WEIGHED) and "body.shank.mass" in note for note in result.notes)
+    place = cb.fit(leg(), replace(run, unknown=tuple(stated())), {"site.shank1.position.x": 0.0}, h=0.01)
+    assert place.converged and not any(note.startswith(WEIGHED) for note in place.notes)
 
 
 def test_results_are_written_for_opensim(tmp_path: Path) -> None:

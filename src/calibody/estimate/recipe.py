@@ -27,6 +27,7 @@ from calibody.estimate.touching import LAW, Touching
 from calibody.estimate.unknown_drives import unknown_joints, with_unknown_drives
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.estimate.unmodelled import ProcessNoise
+from calibody.estimate.weighed import weighed
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.glitches import without
@@ -111,7 +112,7 @@ def prepared(
     base = first_step(recordings, found_noise)
     worker = kind(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
     worker.touching, worker.driven = touching, frozenset(sought)
-    worker.notes += [sentence for _, sentences in cleaned for sentence in sentences]
+    worker.notes += [*(sentence for _, sentences in cleaned for sentence in sentences), *weighed(model, unknowns, sought)]
     return worker, base if h is None else h
 
 

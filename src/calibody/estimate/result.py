@@ -36,6 +36,8 @@ NOT_QUITE_WHITE = "The residuals are not white noise"
 """How the note begins that says so."""
 FORCES_DECIDE = "The estimates depend on the unmodelled forces"
 """How the note begins that says that they differ by more; the verdict looks for it."""
+WEIGHED = "Inertias are weighed with forces that nobody measured"
+"""How the note begins that says so; the verdict looks for it."""
 IMPACTS_DOUBTED = "The sequence of impacts cannot be trusted"
 """How the note begins that says so; the verdict looks for it."""
 COARSE = 0.5

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import COARSE, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE
+from calibody.estimate.result import COARSE, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def verdict(found: Saved) -> Verdict:
         *_lacking(found),
         *_slow(found),
         *_decided(found),
+        *_weighed(found),
         *_impacts(found),
         *_residuals(found),
         *_mistakes(found),
@@ -210,6 +211,12 @@ def _decided(found: Saved) -> Iterator[Item]:
             GOOD,
             f"Not by more than their error bars: without them {name} moves most, by {plain(abs(apart), 2)} standard deviations of the difference.",
         )
+
+
+def _weighed(found: Saved) -> Iterator[Item]:
+    """Whether inertias hang on what unknown drives are taken to be."""
+    if notes := tuple(n for n in found.notes if n.startswith(WEIGHED)):
+        yield Item("Do inertias hang on unknown drives?", MIND, "Yes: their error bars are right only if those forces are as random as was said.", notes)
 
 
 def _impacts(found: Saved) -> Iterator[Item]:
