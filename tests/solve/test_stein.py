@@ -42,6 +42,7 @@ def test_particles_of_two_gaussians_stay_with_the_nearer_one() -> None:
     """Each with a curvature of its own, a thousand times apart."""
     rng, places, sizes = np.random.default_rng(2), np.array([[-1.0, 0.0], [1.0, 0.5]]), np.array([1e-3, 1e-1])
     u = rng.uniform(-2.0, 2.0, (60, 2))
+    own = np.zeros(len(u), int)
     for _ in range(150):
         own = np.argmin(np.linalg.norm(u[:, None] - places, axis=2), axis=1)
         H = np.eye(2) / sizes[own][:, None, None] ** 2
