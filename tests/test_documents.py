@@ -188,6 +188,16 @@ def test_the_page_on_paths_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert force < 0.0  # it pulls
 
 
+def test_the_page_on_people_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "human.md").read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile("".join(blocks), "human.md", "exec"), {})
+    hip, knee, plate = capsys.readouterr().out.splitlines()
+    assert all(float(re.findall(r"(\d+) %", line)[-1]) > 85.0 for line in (hip, knee))
+    assert plate.startswith("the plate read ") and 5.0 < float(plate.split()[3]) < 19.0  # 12 N
+    assert sorted(p.name for p in (tmp_path / "trial_results").iterdir()) == ["moments.sto", "moments_sd.sto", "motion.mot"]
+
+
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
     simulated, seat, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(simulated, "contact.md", "exec"), {})

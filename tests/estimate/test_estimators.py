@@ -47,7 +47,10 @@ def test_a_name_with_options_is_the_value(swing: tuple[cb.Model, list[cb.Recordi
             'method = 3; give "transcription", "shooting", "shadow" or "poses", or cb.Transcription(...) or cb.Shooting(...) or cb.Shadow(...) or cb.Poses(...).',
         ),
         ({"proces_noise": "auto"}, 'method = "transcription" has no proces_noise; did you mean "process_noise"?'),
-        ({"wobble": 1}, 'method = "transcription" has no wobble; its options are coordinates, process_noise, h, robust, contacts.'),
+        (
+            {"wobble": 1},
+            'method = "transcription" has no wobble; its options are coordinates, process_noise, h, robust, contacts, globalisation, back_projection.',
+        ),
         ({"stepper": None}, 'method = "transcription" has no stepper, which belongs to method = "shooting"; leave it out, or ask for that method.'),
         ({"method": cb.Shadow(), "h": 0.1}, "h stands beside a method that has its own options; give it there, cb.Shadow(...)."),
     ],

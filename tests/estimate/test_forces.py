@@ -54,7 +54,14 @@ def test_a_load_cell_in_a_joint_weighs_what_swings(joint: str, coordinates: str)
     alone = cb.fit(pendulum(), cb.Recording("run", tuple(observed)), unknown, coordinates=coordinates, h=0.0025)
     result = cb.fit(pendulum(), cb.Recording("run", (*observed, *cell)), unknown, coordinates=coordinates, h=0.0025)
     p, before = result.parameters["mass"], alone.parameters["mass"]
-    assert result.converged and p.sd is not None and before.sd is not None and p.sd < before.sd and abs(p.value - 0.2) < 4.0 * p.sd + 1e-3
+    assert (
+        result.converged
+        and p.sd is not None
+        and p.scatter is not None
+        and before.scatter is not None
+        and p.scatter < before.scatter
+        and abs(p.value - 0.2) < 4.0 * p.sd + 1e-3
+    )
     cells = [c for c in result.fit if "force" in c.channel]
     assert len(cells) == 2 and all(c.rms_over_sd < 1.2 for c in cells), [c.rms_over_sd for c in cells]
 

@@ -43,9 +43,9 @@ def test_sd_per_sample(swing: tuple[np.ndarray, np.ndarray]) -> None:
     result, even = fitted(times, noisy, sd=sd), fitted(times[::2], noisy[::2], sd=1e-3)
     assert result.chi2 / result.dof == pytest.approx(1.0, abs=0.2)
     assert result.fit[0].rms_over_sd == pytest.approx(1.0, abs=0.1)
-    bar, alone = (r.parameters["joint.pivot.damping"].sd for r in (result, even))
+    bar, alone = (r.parameters["joint.pivot.damping"].scatter for r in (result, even))
     assert bar is not None and alone is not None and bar == pytest.approx(alone, rel=0.1)  # the noisy half adds one per cent
-    plain = fitted(times, noisy, sd=float(np.sqrt(np.mean(sd**2)))).parameters["joint.pivot.damping"].sd
+    plain = fitted(times, noisy, sd=float(np.sqrt(np.mean(sd**2)))).parameters["joint.pivot.damping"].scatter
     assert plain is not None and plain > 3.0 * bar
 
 

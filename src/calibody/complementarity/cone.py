@@ -30,10 +30,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from calibody.complementarity.double import jax
 from calibody.errors import CalibodyError
 from calibody.solve.dense import factored, put_at, slice_at, solved
 

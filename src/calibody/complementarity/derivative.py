@@ -17,11 +17,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from calibody.complementarity import lcp, mlcp
+from calibody.complementarity.double import jax
 
 # Margin (in the scaled problem) below which an index counts as switching: rounding of a solution is about 1e-13 there.
 STRICT = 1e-9

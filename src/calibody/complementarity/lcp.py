@@ -27,10 +27,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from calibody.complementarity.double import jax
 from calibody.errors import CalibodyError
 
 # An entry of the entering column below this (the scaled problem has entries of about one) is zero: it bounds nothing.

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from calibody.complementarity import lcp
+from calibody.complementarity.double import jax
 from calibody.complementarity.lcp import SENTENCES, Solution
 
 UNDETERMINED = 4

@@ -13,10 +13,8 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.layout import States
-from calibody.estimate.predict import signals
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
-from calibody.steppers.rollout import simulate
 
 
 def led(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[States]:
@@ -43,6 +41,9 @@ def _known(run: Run) -> bool:
 
 def _simulated(problem: Problem, r: int, states: States, theta: np.ndarray) -> States:
     """The motion at theta from the known start; `states`, if there is none to the end."""
+    from calibody.estimate.predict import signals  # simulating needs jax, for which other fits do not wait
+    from calibody.steppers.rollout import simulate
+
     run = problem.runs[r]
     initial = {path: known.value for path, known in run.recording.initial.items() if known.sd is None}
     try:

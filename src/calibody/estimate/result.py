@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,11 @@ class Estimate:
     """Of one that sits at a bound: with 95 % confidence it lies between the bound and this."""
     missing: float | None = 0.0
     """How far what is named as missing (`Result.lacks`) would move it, which is in `sd` (`estimate/misled.py`); None where that is."""
+
+    @property
+    def scatter(self) -> float | None:
+        """The part of `sd` that noise makes."""
+        return None if self.sd is None else math.sqrt(max(0.0, self.sd**2 - (self.missing or 0.0) ** 2))
 
     @property
     def bounded(self) -> str:
