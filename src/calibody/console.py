@@ -148,7 +148,8 @@ def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     say(f"status: {found.status}")
-    console.print(parameter_table(found, truth))
+    if found.parameters:  # motion and forces alone have none
+        console.print(parameter_table(found, truth))
     for sentence in found.unresolved:
         say(sentence)
     for d in found.determined:

@@ -13,6 +13,7 @@ import calibody as cb
 from calibody.errors import CalibodyError
 from calibody.estimate.result import WEIGHED
 from calibody.estimate.unknown_drives import carrying, unknown_joints
+from calibody.estimate.validate import cheap
 from calibody.experiment.reading import load
 from calibody.recording.tables import open_table
 
@@ -102,6 +103,15 @@ def test_inertias_beside_unknown_drives_hang_on_what_those_are_taken_to_be() -> 
     assert any(note.startswith(WEIGHED) and "body.shank.mass" in note for note in result.notes)
     place = cb.fit(leg(), replace(run, unknown=tuple(stated())), {"site.shank1.position.x": 0.0}, h=0.01)
     assert place.converged and not any(note.startswith(WEIGHED) for note in place.notes)
+
+
+def test_what_nobody_measured_is_not_predicted() -> None:
+    """A report does not try to, unasked; asked, the reason is a sentence."""
+    run, _ = trial(0, duration=0.3)
+    result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {}, h=0.01)
+    assert result.converged and not cheap(result)
+    with pytest.raises(CalibodyError, match="is unknown, so nothing says how the motion goes on"):
+        result.validate()
 
 
 def test_results_are_written_for_opensim(tmp_path: Path) -> None:

@@ -63,25 +63,30 @@ CHUNK = 64
 
 def cheap(result: Result) -> bool:
     """Whether validating takes some seconds at most."""
-    if not (result.converged and result.problem.bars) or result.problem.struck:
+    if not (result.converged and result.problem.bars) or _refusal(result) is not None:
         return False
     problem = transcribed(result)
     entries = sum(run.K * run.structure.nv * max(1, len(columns)) for run, columns in zip(problem.runs, problem.columns, strict=True))
     return entries * min(len(problem.runs), FOLDS) <= CHEAP
 
 
+def _refusal(result: Result) -> str | None:
+    """Why parts of it cannot be left out and predicted."""
+    if result.problem.struck:
+        return "A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording)."
+    asked = next((u.channel for r in result.recordings for u in r.unknown), None)
+    if asked is not None:
+        return (
+            f'The drive "{asked}" is unknown, so nothing says how the motion goes on where samples are left out; such a fit cannot be validated by prediction.'
+        )
+    return None
+
+
 @one_thread
 def validate(result: Result) -> Validation:
     """Every run predicted from a fit of the others, or the second half of a single run from the first."""
-    if result.problem.struck:
-        raise CalibodyError(
-            "A fit with impacts is not validated by leaving parts of it out; fit some of the recordings and predict the others, result.predict(recording)."
-        )
-    asked = next((u.channel for r in result.recordings for u in r.unknown), None)
-    if asked is not None:
-        raise CalibodyError(
-            f'The drive "{asked}" is unknown, so nothing says how the motion goes on where samples are left out; such a fit cannot be validated by prediction.'
-        )
+    if (why := _refusal(result)) is not None:
+        raise CalibodyError(why)
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge predicts nothing that could be judged ({result.status.rstrip('.')}).")
     problem, found, failed = transcribed(result), [], {}

@@ -99,7 +99,7 @@ def _experiment(found: Saved) -> str:
 def facts(found: Saved) -> list[tuple[str, str]]:
     """A few figures for the head of the page."""
     good, total = sum(e.sd is not None for e in found.parameters.values()), len(found.parameters)
-    out = [("parameters determined", f"{good} of {total}")]
+    out = [("parameters determined", f"{good} of {total}")] if total else []
     fit = found.document["fit"]
     if fit:
         samples = sum(f["samples"] for f in fit.values())
