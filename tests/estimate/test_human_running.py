@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from calibody.recording.tables import open_table
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "human_running.py"
+PEER = Path(__file__).parent / "opensim_kinematics_peer.py"
 DEGREES = {"hip_flexion_r": 2.5, "hip_flexion_l": 2.5, "knee_angle_r": 2.5, "knee_angle_l": 2.5, "ankle_angle_r": 3.6, "ankle_angle_l": 3.6}
-"""OpenSim's angles are not where the squares of its own setup and this model are least (examples/human_running.py says the differences), so that they are reached roughly only."""
+"""The published angles are not where the squares of their own setup are least: OpenSim's search ends early with the setup's accuracy. It reaches ours when it goes on (`test_the_angles_of_opensim_itself`)."""
+THEIRS = 0.3
+"""Largest difference (rms) from those [deg]; 0.12 was seen."""
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +46,34 @@ def test_the_moments_behind_opensims_filter(example: ModuleType, folder: Path) -
 
 
 @pytest.mark.slow
-def test_a_whole_running_human(example: ModuleType, folder: Path) -> None:
+@pytest.mark.peer
+@pytest.mark.skipif(importlib.util.find_spec("opensim") is None, reason="OpenSim, the reference, is not installed")
+def test_the_angles_of_opensim_itself(example: ModuleType, folder: Path, tmp_path: Path) -> None:
+    """With the same model, markers (two of them exchanged in every third frame), and weights, its inverse kinematics finds the angles that ours does."""
+    subprocess.run([sys.executable, str(PEER), str(folder), "ik.mot"], check=True, cwd=tmp_path, capture_output=True, timeout=600)
     trial = example.trial(folder)
-    alone, whole = example.kinematics(trial), example.moments(trial, root=False)
-    assert alone.converged and whole.converged
+    theirs = replace(trial, angles=open_table(tmp_path / "ik.mot").columns)
+    for name, off in example.angles_against(theirs, example.kinematics(trial).motion(), trial.times).items():
+        assert off < THEIRS, name
+
+
+@pytest.mark.slow
+def test_a_whole_running_human(example: ModuleType, folder: Path) -> None:
+    """Two markers of the right foot have each other's names in a third of the frames, which is said; with these exchanged, motion, plates and no force on the pelvis go together."""
+    trial = example.trial(folder)
+    as_it_is = example.kinematics(trial)
+    [mistake] = as_it_is.mistakes
+    assert mistake.subjects == ("site.RTOE", "site.RMT5") and len(mistake.times) == 43
+    mended = example.exchanged(trial, as_it_is)
+    alone = example.kinematics(mended)
+    assert not alone.mistakes and example.distance(alone) < 0.92 * example.distance(as_it_is)
+    whole = example.moments(mended, root=False, marker=example.soft_tissue(mended, alone))
+    assert alone.converged and whole.converged and not whole.mistakes
     assert example.distance(whole) <= 1.3 * example.distance(alone)
-    motion, off = whole.motion(), {name: float(np.abs(z).max()) for name, z in whole.deviations().items()}
-    assert sum(most <= 3.0 for most in off.values()) >= 11 and max(off.values()) < 4.0  # 3.55 was seen once, of the left foot's vertical force
+    for name, z in whole.deviations().items():
+        assert np.abs(z).max() < 3.0, name  # of 20 N, 10 mm, 2 N m; 2.3 was seen
+    motion = whole.motion()
     for axis in example.ROOT:
         assert not np.any(motion[f"joint.pelvis_{axis}.force"])
-    for name, off in example.angles_against(trial, motion, motion.time).items():
+    for name, off in example.angles_against(mended, motion, motion.time).items():
         assert off < DEGREES[name], name

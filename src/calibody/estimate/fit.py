@@ -68,13 +68,16 @@ def _while(report: Any) -> AbstractContextManager[Any]:
 
 def questioned(result: Result, method: AbstractEstimator, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Result:
     """With what is probably wrong in the files, where the data are not described at all."""
+    from calibody.estimate.exchanged import taken_for_each_other
     from calibody.estimate.result import Result
     from calibody.estimate.trials import mistakes
 
-    if not isinstance(result, Result) or not result.problem.dynamic:  # of an estimator that answers something else, or without the dynamics that trials need
+    if not isinstance(result, Result):  # of an estimator that answers something else
         return result
     began = time.perf_counter()
-    found = mistakes(model, recordings, unknowns, result, getattr(method, "coordinates", "auto"))
+    found = taken_for_each_other(model, recordings, result)
+    if not found and result.problem.dynamic:  # trials need dynamics
+        found = mistakes(model, recordings, unknowns, result, getattr(method, "coordinates", "auto"))
     return replace(result, mistakes=found, seconds={**result.seconds, "total": result.seconds["total"] + time.perf_counter() - began})
 
 

@@ -330,6 +330,8 @@ class Mistake:
     """Residuals over noise of that piece as the files are; None where no fit of it converges."""
     after: float
     """The same with the mistake undone."""
+    times: tuple[float, ...] = ()
+    """Instants of the samples that it is about, where not all of a recording are; `Recording.exchanged` takes them."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class Saved:
     @cached_property
     def mistakes(self) -> tuple[Mistake, ...]:
         """What is probably wrong with the files."""
-        return tuple(Mistake(**m | {"subjects": tuple(m["subjects"])}) for m in self.document.get("mistakes", ()))
+        return tuple(Mistake(**m | {"subjects": tuple(m["subjects"]), "times": tuple(m.get("times", ()))}) for m in self.document.get("mistakes", ()))
 
     @cached_property
     def validation(self) -> Validation | None:

@@ -10,7 +10,7 @@ A recording may be one of poses at rest instead: it has no clock, its samples ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -295,6 +295,23 @@ class Recording:
         """The part from `start` to `end` [s]; what is left out stays. Initial values belong to the start and are lost with it."""
         kept = self.initial if start is None or start == self.start else {}
         return replace(self, start=self.start if start is None else start, end=self.end if end is None else end, initial=kept)
+
+    def exchanged(self, a: str, b: str, times: Collection[float] = ()) -> Recording:
+        """With the samples of two observed things exchanged, channels or markers (`site.RTOE`, `site.RMT5`): at these instants (as `Mistake.times` has them), or throughout where none is given."""
+        partner = {x + o.channel.removeprefix(y): o for o in self.observations for x, y in ((a, b), (b, a)) if o.channel == y or o.channel.startswith(f"{y}.")}
+        own = [o.channel for o in self.observations if any(o.channel == x or o.channel.startswith(f"{x}.") for x in (a, b))]
+        if not own or any(c not in partner or not np.array_equal(self[c].times, partner[c].times) for c in own):
+            raise CalibodyError(
+                f'"{a}" and "{b}" of the recording "{self.name}" cannot be exchanged: both need the same channels, sampled at the same instants.'
+            )
+        chosen = np.fromiter(times, dtype=float)
+
+        def values(o: Observation) -> np.ndarray:
+            here = np.isin(o.times, chosen) if len(chosen) else np.ones(len(o.times), dtype=bool)
+            return np.where(here, partner[o.channel].values, o.values)
+
+        observations = tuple(replace(o, values=values(o), valid=None) if o.channel in partner else o for o in self.observations)
+        return replace(self, observations=observations)
 
     def warnings(self) -> list[str]:
         """Sentences about what looks wrong but can be fitted."""
