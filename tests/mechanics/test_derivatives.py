@@ -141,6 +141,10 @@ def everything() -> cb.Model:
         contacts=[
             cb.Contact("lands", "egg", friction=0.4, friction_rate=0.8, stiffness=0.3, exponent=2.0, depth=1.5, damping=0.1, viscous=0.05, law="compliant"),
         ],
+        limits=[
+            cb.Limit("buffer", "h2", -1.5, "upper", law="compliant", stiffness=0.4, exponent=1.7, depth=1.0, damping=0.2),
+            cb.Limit("rubber", "s", 2.0, "lower", law="compliant", stiffness=0.6, exponent=2.0, damping=0.1),
+        ],
         paths=[
             cb.Path(
                 "line", ("p1", "p2", cb.Pulley(2.0), "p2", "p4", "p1"), stiffness=2.0, springref=1.0, damping=0.3, friction=0.2, armature=0.4, backlash=0.3

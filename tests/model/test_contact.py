@@ -63,6 +63,10 @@ ALONE = [
     (partial(Limit, "l", "hinge", restitution=2.0), ["limit.l.restitution is 2"]),
     (partial(Limit, "l", "hinge", side="left"), ["limit.l.side is 'left'", "upper", "lower"]),
     (partial(Limit, "l", "hinge", float("nan")), ["limit.l.position", "finite"]),
+    (partial(Limit, "l", "hinge", stiffness=10.0), ["limit.l.stiffness is 10", "rigid", 'law = "compliant"']),
+    (partial(Limit, "l", "hinge", law="compliant", restitution=0.5), ["limit.l.restitution is 0.5", "damping"]),
+    (partial(Limit, "l", "hinge", law="compliant", exponent=1.0), ["limit.l.exponent is 1", "above 1"]),
+    (partial(Limit, "l", "hinge", law="soft"), ["limit.l.law is 'soft'", "newton, poisson, compliant"]),
 ]
 TOGETHER = [
     (Contact("c", "boxx"), ['contact.c.a is "boxx"', "neither a geometry nor a site", "box"]),

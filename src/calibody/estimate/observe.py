@@ -146,8 +146,8 @@ def check(model: Model, path: str, beside: Collection[str] = ()) -> channels.Cha
             f'The channel "{path}" cannot be observed yet; observe angles, orientations and positions of joints, bodies and sites, rates of joints, '
             "gyroscopes, accelerometers and force-torque sensors on sites, forces of actuators, of loops, of contacts that last, and reactions of joints."
         )
-    if is_contact_force(channel) and channel.kind == "contact" and model.tables["contact"][channel.name].compliant:
-        raise CalibodyError(f'The channel "{path}" cannot be observed yet: contact.{channel.name} gives way, and its force follows from the motion.')
+    if is_contact_force(channel) and model.tables[channel.kind][channel.name].compliant:
+        raise CalibodyError(f'The channel "{path}" cannot be observed yet: {channel.kind}.{channel.name} gives way, and its force follows from the motion.')
     if is_drive(channel) and channel.components:
         raise CalibodyError(f'The channel "{path}" cannot be observed yet; observe forces of drives on hinges and slides.')
     if channel.quantity == "angle" and channel.component is not None and not spatial(channel, beside):

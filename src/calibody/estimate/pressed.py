@@ -61,8 +61,8 @@ def pressed(run: Struck, spots: Spots, numbers: Numbers, q: np.ndarray) -> Press
 
 def is_contact_force(channel: Channel, model: Model) -> bool:
     """Whether the force of lasting contact is meant, which is unknown; that of compliant contact follows from the motion."""
-    unknown = channel.kind == "limit" or (channel.kind == "contact" and not model.tables["contact"][channel.name].compliant)
-    return unknown and channel.quantity in ("force", "force.normal")
+    touches = channel.kind in ("contact", "limit") and channel.quantity in ("force", "force.normal")
+    return touches and not model.tables[channel.kind][channel.name].compliant
 
 
 def row_of(channel: Channel, model: Model) -> tuple[int, int | None]:

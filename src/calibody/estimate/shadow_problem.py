@@ -410,8 +410,8 @@ def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
         raise CalibodyError(
             f'method = "shadow" does not know springs between points, bushings and transmissions yet ({unknown[0]}); use method = "transcription".'
         )
-    if soft := [c.name for c in model.contacts if c.compliant]:
-        raise CalibodyError(f'method = "shadow" does not know compliant contact yet (contact.{soft[0]}); use method = "transcription".')
+    if soft := [f"{x.KIND}.{x.name}" for x in (*model.contacts, *model.limits) if x.compliant]:
+        raise CalibodyError(f'method = "shadow" does not know compliant contact yet ({soft[0]}); use method = "transcription".')
     if limited := [a.name for a in model.actuators if a.force_range is not None and a.damping]:
         raise CalibodyError(
             f'method = "shadow" does not know the damping of a drive whose force is limited yet (actuator.{limited[0]}); '

@@ -220,7 +220,7 @@ def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, pr
 
 
 def _is_compliant(model: Model, place: paths.Place) -> bool:
-    return place.kind == "contact" and model.tables["contact"][place.name].compliant
+    return place.kind in ("contact", "limit") and model.tables[place.kind][place.name].compliant
 
 
 def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
@@ -228,7 +228,7 @@ def _loose(model: Model, places: Sequence[paths.Place]) -> set[str]:
     out, shapes = set(), {p.name for p in places if p.kind in ("geometry", "site")}
     ground = any(p.kind == "world" and p.field.startswith("ground") for p in places)
     for p in places:
-        if p.kind in ("contact", "limit") and p.field in ("position", "radius"):
+        if p.kind in ("contact", "limit") and p.field in ("position", "radius") and not _is_compliant(model, p):
             out.add(f"{p.kind}.{p.name}")
     for c in (c for c in model.contacts if not c.compliant):
         if ground or shapes & {c.a, c.b}:

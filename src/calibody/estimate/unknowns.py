@@ -257,8 +257,10 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
         return _missing_of_compliant(model, place)
     if place.kind == "geometry" and not touched and not any(("geometry", place.name) in path.placed_by for path in model.paths):
         return "a geometry is only drawn; leave it out."
-    if place.kind == "contact" and place.field in SOFT_NUMBERS:
-        return f'contact.{place.name} is rigid and has no {place.field}; give it law = "compliant" in the model, or leave it out.'
+    if place.kind == "limit" and model.tables["limit"][place.name].compliant:
+        return _missing_of_compliant(model, place)
+    if place.kind in ("contact", "limit") and place.field in SOFT_NUMBERS:
+        return f'{place.kind}.{place.name} is rigid and has no {place.field}; give it law = "compliant" in the model, or leave it out.'
     if place.kind in ("contact", "limit") or place.field.startswith("ground_"):
         return inert
     if place.kind == "sensor":
@@ -281,12 +283,12 @@ def _missing(model: Model, place: paths.Place, coordinates: str, inert: str | No
 
 
 def _missing_of_compliant(model: Model, place: paths.Place) -> str | None:
-    if place.kind != "contact":
+    if place.kind not in ("contact", "limit"):
         return None
     if place.field in RIGID_NUMBERS:
-        return f"compliant contact has no {place.field}; leave it out."
-    if place.field in ("depth", "radius") and not getattr(model.tables["contact"][place.name], place.field):
-        return f"it is zero in the model, which stands for none; give contact.{place.name}.{place.field} a length to start from."
+        return f"compliant {'contact' if place.kind == 'contact' else 'limits'} {'has' if place.kind == 'contact' else 'have'} no {place.field}; leave it out."
+    if place.field in ("depth", "radius") and not getattr(model.tables[place.kind][place.name], place.field):
+        return f"it is zero in the model, which stands for none; give {place.kind}.{place.name}.{place.field} a size to start from."
     return None
 
 

@@ -140,4 +140,4 @@ def _reached(problem: Observed, solution: Solution, recordings: list[Recording],
 
 
 def _names(model: Model) -> list[str]:
-    return [*(f"contact.{c.name}" for c in model.contacts if not c.compliant), *(f"limit.{x.name}" for x in model.limits)]
+    return [f"{x.KIND}.{x.name}" for x in (*model.contacts, *model.limits) if not x.compliant]

@@ -174,7 +174,7 @@ class Spots:
 
     @classmethod
     def of(cls, structure: Structure, model: Model | None = None, compliant: bool = False) -> Spots:
-        """`compliant`: also those of compliant contacts."""
+        """`compliant`: also those of contacts and limits that give way."""
         model = structure.model if model is None else model
         found = [spot for i, contact in enumerate(model.contacts) if compliant or not contact.compliant for spot in spots_of(model, i, contact)]
         groups, order = [], []
@@ -184,7 +184,8 @@ class Spots:
                 links = np.array([[structure.body_link[b] for b in s.bodies] for s in here], dtype=np.int64)
                 groups.append((kernel, links[:, 0], links[:, 1], np.array([s.data for s in here]).T))
                 order += here
-        limits = list(model.limits)
+        stops = [(k, x) for k, x in enumerate(model.limits, len(model.contacts)) if compliant or not x.compliant]
+        limits = [x for _, x in stops]
         elements: list[Contact | Limit] = [*(model.contacts[s.owner] for s in order), *limits]
         return cls(
             structure,
@@ -192,7 +193,7 @@ class Spots:
             np.array([structure.coordinate_index[x.joint] for x in limits], dtype=np.int64),
             np.array([x.sign for x in limits]),
             np.array([x.position for x in limits]),
-            np.array([*(s.owner for s in order), *range(len(model.contacts), len(model.contacts) + len(limits))], dtype=np.int64),
+            np.array([*(s.owner for s in order), *(k for k, _ in stops)], dtype=np.int64),
             np.array([*(-1.0 if s.flipped else 1.0 for s in order), *[1.0] * len(limits)]),
             np.array([getattr(e, "friction", 0.0) for e in elements]),
             np.array([getattr(e, "sliding", 0.0) for e in elements]),

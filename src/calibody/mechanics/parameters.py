@@ -99,7 +99,7 @@ class _Columns:
             return self._gravity(place), self.nothing
         if kind in self._forces and role == FORCE:
             return self._between(place), self.nothing
-        if kind in ("transmission", "path", "actuator") or (kind == "joint" and role == FORCE) or field in LOADED:
+        if kind in ("transmission", "path", "actuator", "limit") or (kind == "joint" and role == FORCE) or field in LOADED:
             return self._law(place), self.nothing
         return self._difference(place)
 

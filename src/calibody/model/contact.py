@@ -11,7 +11,7 @@ With law "compliant" the shapes may overlap, by the penetration p = -gap, and pu
 
 at every place of the contact (`mechanics/contact.py`: a box on a plane has eight). There are no impacts then; it is a force like a spring's.
 
-A `Limit` is a contact on the coordinate of a hinge or slide: it ends at `position`, from above or from below.
+A `Limit` is a contact on the coordinate of a hinge or slide: it ends at `position`, from above or from below. With law "compliant" it is a stop that gives way, by the same N of how far the coordinate is beyond `position`.
 
 | a, b | plane, ground | sphere, site | capsule | box | ellipsoid, cylinder |
 |---|---|---|---|---|---|
@@ -39,7 +39,7 @@ LAWS = (NEWTON, POISSON)
 """Of impacts."""
 RIGID_NUMBERS = ("sliding_friction", "restitution")
 SOFT_NUMBERS = {"stiffness": 0.0, "exponent": 1.5, "depth": 0.0, "damping": 0.0, "friction_rate": 0.01, "viscous": 0.0}
-"""Numbers that only compliant contact has, and what they are where nothing is said."""
+"""Numbers that only compliant contacts and limits have (limits but the last two), and what they are where nothing is said."""
 UPPER, LOWER = "upper", "lower"
 
 POINT, PLANE, SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER = "point", "plane", "sphere", "capsule", "box", "ellipsoid", "cylinder"
@@ -121,6 +121,10 @@ class Limit:
     NUMBERS: ClassVar[Mapping[str, Number]] = {
         "position": Number(SCALAR, "{s}", CONTACT),
         "restitution": Number(SCALAR, "", CONTACT, signed=False),
+        "stiffness": Number(SCALAR, "{f}/{s}^exponent", CONTACT, signed=False, linear=True),
+        "exponent": Number(SCALAR, "", CONTACT, signed=False),
+        "depth": Number(SCALAR, "{s}", CONTACT, signed=False),
+        "damping": Number(SCALAR, "s/{s}", CONTACT, signed=False),
     }
 
     name: str
@@ -129,12 +133,23 @@ class Limit:
     side: str = UPPER
     restitution: float = 0.0
     law: str = NEWTON
+    stiffness: float = SOFT_NUMBERS["stiffness"]
+    exponent: float = SOFT_NUMBERS["exponent"]
+    depth: float = SOFT_NUMBERS["depth"]
+    damping: float = SOFT_NUMBERS["damping"]
 
     def __post_init__(self) -> None:
         _coerce(self)
-        _restitution(self)
+        _not_negative(self, "stiffness", "depth", "damping")
+        _restitution(self, (*LAWS, COMPLIANT))
+        _softness(self)
         if self.side not in (UPPER, LOWER):
             raise ModelError(f'limit.{self.name}.side is {self.side!r}; give "upper" (the joint cannot go beyond) or "lower".')
+
+    @property
+    def compliant(self) -> bool:
+        """Whether it is a force, not something that the joint never goes beyond."""
+        return self.law == COMPLIANT
 
     @property
     def sign(self) -> float:
@@ -142,7 +157,7 @@ class Limit:
         return -1.0 if self.side == UPPER else 1.0
 
 
-def _restitution(element: Contact | Limit, laws: tuple[str, ...] = LAWS) -> None:
+def _restitution(element: Contact | Limit, laws: tuple[str, ...]) -> None:
     if not 0.0 <= element.restitution <= 1.0:
         raise ModelError(
             f"{element.KIND}.{element.name}.restitution is {element.restitution:g}; give a number from 0 (no rebound) to 1 (all of it): more would make energy."
@@ -151,22 +166,23 @@ def _restitution(element: Contact | Limit, laws: tuple[str, ...] = LAWS) -> None
         raise ModelError(f"{element.KIND}.{element.name}.law is {element.law!r}; give one of {', '.join(laws)}.")
 
 
-def _softness(contact: Contact) -> None:
-    """Numbers that the law of a contact does not have, or cannot have."""
-    where = f"contact.{contact.name}"
-    if not contact.compliant:
-        if odd := next((name for name, usual in SOFT_NUMBERS.items() if getattr(contact, name) != usual), None):
-            raise ModelError(f'{where}.{odd} is {getattr(contact, odd):g}, but its law "{contact.law}" is rigid; give law = "{COMPLIANT}", or leave it out.')
+def _softness(element: Contact | Limit) -> None:
+    """Numbers that the law of a contact or limit does not have, or cannot have."""
+    where = f"{element.KIND}.{element.name}"
+    own = {name: usual for name, usual in SOFT_NUMBERS.items() if name in element.NUMBERS}
+    if not element.compliant:
+        if odd := next((name for name, usual in own.items() if getattr(element, name) != usual), None):
+            raise ModelError(f'{where}.{odd} is {getattr(element, odd):g}, but its law "{element.law}" is rigid; give law = "{COMPLIANT}", or leave it out.')
         return
-    if odd := next((name for name in RIGID_NUMBERS if getattr(contact, name)), None):
+    if odd := next((name for name in RIGID_NUMBERS if getattr(element, name, 0.0)), None):
         raise ModelError(
-            f'{where}.{odd} is {getattr(contact, odd):g}, which law = "{COMPLIANT}" does not have (it loses energy by its damping and friction); leave it out.'
+            f'{where}.{odd} is {getattr(element, odd):g}, which law = "{COMPLIANT}" does not have (it loses energy by its damping and friction); leave it out.'
         )
-    if contact.exponent <= 1.0:
-        raise ModelError(f"{where}.exponent is {contact.exponent:g}; give a number above 1 (1.5: Hertz), so that the force begins smoothly.")
-    if contact.friction_rate <= 0.0:
+    if element.exponent <= 1.0:
+        raise ModelError(f"{where}.exponent is {element.exponent:g}; give a number above 1 (1.5: Hertz), so that the force begins smoothly.")
+    if isinstance(element, Contact) and element.friction_rate <= 0.0:
         raise ModelError(
-            f"{where}.friction_rate is {contact.friction_rate:g}; give a speed above zero [m/s], the slip from which on friction acts nearly in full."
+            f"{where}.friction_rate is {element.friction_rate:g}; give a speed above zero [m/s], the slip from which on friction acts nearly in full."
         )
 
 

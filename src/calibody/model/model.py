@@ -117,8 +117,8 @@ class Model:
 
     @property
     def collides(self) -> bool:
-        """Whether something is in the way of something: rigid contacts, limits."""
-        return bool(self.limits) or not all(c.compliant for c in self.contacts)
+        """Whether something is in the way of something: rigid contacts and limits."""
+        return not all(x.compliant for x in (*self.contacts, *self.limits))
 
     def _find(self, kind: str, name: str) -> Any:
         table = self.tables[kind]

@@ -14,7 +14,7 @@ from calibody.errors import SimulationError
 from calibody.mechanics import assembly, channels, imu, transmitted
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.contact import Spots
-from calibody.mechanics.elements import body as body_element, compliant
+from calibody.mechanics.elements import body as body_element, compliant, stop
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Point
 from calibody.mechanics.shapes import Touch
@@ -290,7 +290,7 @@ class Motion:
 
     @cached_property
     def _pressed(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """By compliant contact: the force on its a (nodes, 3), and the sum of its normal forces; of the mean over both intervals of a node."""
+        """By compliant contact: the force on its a (nodes, 3), and the sum of its normal forces; by compliant limit: twice that on the coordinate (nodes, 1). Of the mean over both intervals of a node."""
         plan, f, out = plan_of(self.structure), self.frames, {}
         for group, spots in zip(plan.encounters, compliant.groups_of(self.model).values(), strict=True):
             ends = (assembly.link_pairs(f, group.touches, nodes) for nodes in (assembly.LEFT, assembly.RIGHT))
@@ -299,6 +299,12 @@ class Motion:
                 force, normal = out.get(spot.owner, (0.0, 0.0))
                 force = force + (-1.0 if spot.flipped else 1.0) * _at_nodes(found.force[:, e]).T
                 out[spot.owner] = force, normal + _at_nodes(found.normal[None, e])[0]
+        sm, rho = assembly.interval_rates(f, self.h)
+        for group in (g for g in plan.coordinate_forces if g.type is stop.TYPE):
+            names = [x.name for x in self.model.limits]
+            for (_, name), c, data in zip(stop.TYPE.owners(self.structure), group.touches, self.numbers.elements[group.name].T, strict=True):
+                force = _at_nodes(stop.pushed(sm[c], rho[c], data)[0][None]).T
+                out[len(self.model.contacts) + names.index(name)] = force, force
         return out
 
     def _slip(self, mine: np.ndarray, nearest: np.ndarray) -> np.ndarray:

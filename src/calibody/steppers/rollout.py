@@ -49,7 +49,7 @@ def simulate(
     joints and sites to a number, an array with one value per step, (times, values), a `Signal` or a function of time (docs: concepts). `coordinates`: "tree", "free" or "auto" (docs: concepts).
     `stepper`: "variational", "spook" (docs: spook), "time_stepping" (of first order, docs: contact), "mujoco" (its own engine, with the options of the
     file; docs: moving from mujoco.sysid), or one of them with other settings (`cb.Spook(compliance=1e-6)`).
-    `contacts=False` leaves out the limits of the model and its contacts, but for compliant ones, which are forces.
+    `contacts=False` leaves out the contacts and limits of the model, but for compliant ones, which are forces.
     A motion that cannot be computed to the end raises `SimulationError`; its `motion` holds what was computed.
     """
     n, h = _steps(duration, h)
@@ -98,7 +98,8 @@ def simulate(
 
 def _untouched(model: Model, forces: bool, notes: tuple[str, ...]) -> Model:
     """The model without limits and contacts; `forces`: with compliant ones."""
-    return replace(model, contacts=tuple(c for c in model.contacts if c.compliant and forces), limits=(), notes=(*model.notes, *notes))
+    contacts, limits = (tuple(x for x in table if x.compliant and forces) for table in (model.contacts, model.limits))
+    return replace(model, contacts=contacts, limits=limits, notes=(*model.notes, *notes))
 
 
 def _prescribed(structure: Structure) -> list[int]:

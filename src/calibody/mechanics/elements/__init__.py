@@ -20,6 +20,7 @@ from calibody.mechanics.elements import (
     push,
     rolling,
     spring,
+    stop,
 )
 from calibody.mechanics.elements.base import Constraint, CoordinateConstraint, CoordinateForce, Force, Push, VelocityConstraint
 
@@ -39,4 +40,4 @@ CONSTRAINTS: tuple[Constraint | CoordinateConstraint | VelocityConstraint, ...] 
 )
 FORCES: tuple[Force, ...] = (spring.TYPE, bushing.TYPE)
 PUSHES: tuple[Push, ...] = tuple(push.TYPES.values())
-COORDINATE_FORCES: tuple[CoordinateForce, ...] = (law.TYPE, drive.TYPE, muscle.TYPE)
+COORDINATE_FORCES: tuple[CoordinateForce, ...] = (law.TYPE, drive.TYPE, muscle.TYPE, stop.TYPE)

@@ -139,11 +139,7 @@ class Type:
 
     def energy(self, at: Pair, data: Any) -> Any:
         """(m, ...): the integral of f."""
-        k, e, r = data[-len(LAW) :][:3]
-        depth = -shapes.KERNELS[self.kernel](*at, data[: -len(LAW)]).gap
-        inner, over, s = _parts(depth, r)
-        c = (e - 1.0) / (e + 1.0)
-        return k * inner ** (e + 1.0) * (1.0 / (e + 1.0) - c * inner * s / (e + 2.0)) + k * over * inner ** (e - 1.0) * (2.0 / (e + 1.0) * inner + 0.5 * over)
+        return stored(-shapes.KERNELS[self.kernel](*at, data[: -len(LAW)]).gap, data[-len(LAW) :])
 
 
 def _wrench(x: Any, F: Any) -> Any:
@@ -208,6 +204,14 @@ def press(depth: Any, rate: Any, law: Any) -> Pressed:
     beyond = slope * ((e - 1.0) / (e + 1.0) + (e - 1.0) * over / q)
     f_r = lib.where(over > 0.0, beyond, k * power * c * inner * s * s)
     return Pressed(f * damped, f_p * damped, f * steep * d, (f_k * damped, f_e * damped, f_r * damped, f * steep * rate))
+
+
+def stored(depth: Any, law: Any) -> Any:
+    """The integral of f."""
+    k, e, r = law[:3]
+    inner, over, s = _parts(depth, r)
+    c = (e - 1.0) / (e + 1.0)
+    return k * inner ** (e + 1.0) * (1.0 / (e + 1.0) - c * inner * s / (e + 2.0)) + k * over * inner ** (e - 1.0) * (2.0 / (e + 1.0) * inner + 0.5 * over)
 
 
 # -- from the model --------------------------------------------------------------------------------------------------------------------
