@@ -22,7 +22,15 @@ def pendulum() -> cb.Model:
 
 
 def recorded(
-    seed: int, tilt: float = 0.0, dry: float = 0.0, late: float = 0.0, spring: float = 0.0, offset: float = 0.0, lag: float = 0.0, stribeck: float = 0.0
+    seed: int,
+    tilt: float = 0.0,
+    dry: float = 0.0,
+    late: float = 0.0,
+    spring: float = 0.0,
+    offset: float = 0.0,
+    lag: float = 0.0,
+    stribeck: float = 0.0,
+    skew: float = 0.0,
 ) -> cb.Recording:
     times = np.arange(0.0, 4.0, 0.01)
     drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
@@ -33,6 +41,7 @@ def recorded(
             (y[2] if lag else command)
             - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt)
             - DAMPING * y[1]
+            - skew * abs(y[1])
             - (dry + stribeck * np.exp(-((y[1] / 0.5) ** 2))) * np.tanh(y[1] / 1e-3)
             - spring * y[0]
         )
@@ -54,6 +63,7 @@ CASES = {
     "tilt": ({"tilt": 0.0175}, "world.gravity.tilt.y", 0.0175),
     "spring": ({"spring": 0.05}, "joint.hinge.stiffness", 0.05),
     "offset": ({"offset": 0.01}, "joint.hinge.angle.bias", 0.01),
+    "skew": ({"skew": 0.02}, "joint.hinge.damping_skew", 0.02),
 }
 
 

@@ -10,7 +10,8 @@ channels and forces are correlated with one another after smoothing, their sums 
 
 **Few.** Noise sizes are found, some of them from a handful of observations in effect: then errors are not normal but Student's, and bars are larger by the ratio of the quantiles.
 
-**Colour.** Of a force with a memory of a tenth of the run these scores tell too little; its spectrum is found within a family, and what that does to the estimates is calculated (`colour.py`).
+**Colour.** Of a force with a memory of a tenth of the run these scores tell too little; its spectrum is found within a family, and what that does to the estimates is calculated (`colour.py`). What is slow beyond doubt
+(`slow.py`) does not average out over runs there.
 
 The largest of curvature, colour and Gauss-Newton's is taken. The scatter of the scores counts where the spectrum of the forces that matter cannot be told: it is a poor measure of itself (of the mass of a real cart, the same machine moved in the same way, from 1.2 to 3.3 times the
 curvature), and the largest of a good and a poor measure is mostly the poor one's error. Without it the intervals of eight kinds of forces and noise held the truth as often.
@@ -18,6 +19,7 @@ curvature), and the largest of a good and a poor measure is mostly the poor one'
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,10 +73,11 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
     moves = -_scores(function, spot, here) @ inverse
     fitted = p + 2 * sum(run.structure.nv for run in spot.problem.runs)
     curved, scattered = np.diag(inverse)[:p], np.array([spread_of(moves[:, k], fitted) for k in range(p)])
-    more, untold = _colour(function, here, free[:p], inverse[:p, :p])
+    slow = _slow(function, spot, here, free[:p])
+    more, untold = _colour(function, here, free[:p], inverse[:p, :p], {joint for joint, test in slow.items() if test.slow})
     larger = np.maximum.reduce([_few(function, here, inverse) ** 2 * curved, curved + more, np.where(untold > UNTOLD, scattered, 0.0)])
     ratio = np.sqrt(larger / np.maximum(curved, 1e-300))
-    return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], _slow(function, spot, here, free[:p]), _asked(function, spot, here))
+    return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], slow, _asked(function, spot, here))
 
 
 def _few(function: Likelihood, here: Derivatives, inverse: np.ndarray) -> np.ndarray:
@@ -131,17 +134,17 @@ def _nodes(function: Likelihood, count: int) -> np.ndarray:
     return np.concatenate([np.full(count - len(out), -1), out])
 
 
-def _colour(function: Likelihood, here: Derivatives, free: np.ndarray, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variance that forces with a memory add to that of every parameter, and the share of its variance that is of forces whose spectrum the data do not tell. Where T is mostly noise, that noise is of the forces themselves: what goes with them is a matter of their size, not of their colour, and forces move the
+def _colour(function: Likelihood, here: Derivatives, free: np.ndarray, inverse: np.ndarray, slow: Container[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Variance that forces with a memory add to that of every parameter, those of `slow` joints alike in every run, and the share of its variance that is of forces whose spectrum the data do not tell. Where T is mostly noise, that noise is of the forces themselves: what goes with them is a matter of their size, not of their colour, and forces move the
     estimates by less than T says: white ones by as much as the curvature has it."""
     runs, p = function.problem.runs, function.p
     sizes = [run.samples + run.layout.priors for run in runs]
     first = len(here.lin.F) - np.cumsum(sizes[::-1])[::-1]
     drawn, moves = _drawn(here, here.T[:, :p][:, free]), here.T[:, :p] @ inverse
-    joints, whole = forces_of(function.problem, first).values(), np.maximum((moves**2).sum(axis=0), 1e-300)
-    each = [added([Forces(here.lin.F[k], drawn[k], _without(moves[k], here.lin.F[k])) for k in rows]) for rows in joints]
+    joints, whole = forces_of(function.problem, first), np.maximum((moves**2).sum(axis=0), 1e-300)
+    each = [added([Forces(here.lin.F[k], drawn[k], _without(moves[k], here.lin.F[k])) for k in rows], joint in slow) for joint, rows in joints.items()]
     more = sum((one for one in each if one is not None), np.zeros(p))
-    untold = sum(((moves[k] ** 2).sum(axis=0) for rows, one in zip(joints, each, strict=True) if one is None for k in rows), np.zeros(p))
+    untold = sum(((moves[k] ** 2).sum(axis=0) for rows, one in zip(joints.values(), each, strict=True) if one is None for k in rows), np.zeros(p))
     return more * np.minimum(1.0, np.diag(inverse) / whole), untold / whole
 
 

@@ -12,6 +12,10 @@ long-run variance, which `bars.py` knows too, covered in 81 % of cases a force w
 
 whose likelihood is that of the forces' cosine transform (Whittle): of the smoothed forces, wave m has the variance `phi_m (1 - phi_m + phi_m S)`, phi_m that of white ones, found by drawing residuals and smoothing
 them as those of the fit were. The variance taken is the mean over the family, weighted by likelihood: that of the most likely member alone is too small where few waves tell.
+
+**Several runs.** Noise of one run is independent of that of another, and averages out. A force that is beyond doubt slow (`slow.py`) is mostly none: friction of another kind, a cable, a stand depend on the motion, which runs of one
+machine repeat, and what repeats averages out no more than the ruler's error does. Whether it repeats no run can tell, because its mean over all runs is in the estimates. Of such forces the share with a memory is therefore counted as
+the same in all of them: in the variance above, standard deviations of runs are added instead of their squares. White forces, and those that chance explains, count as before.
 """
 
 from __future__ import annotations
@@ -44,8 +48,11 @@ class Forces:
     """(draws, parameters): how far each moves the parameters."""
 
 
-def added(runs: Sequence[Forces]) -> np.ndarray | None:
-    """Variance of every parameter that is to be added because the forces of a joint may have a memory, all runs together; it can be negative, where the motion is slower or faster than they are. None where too few waves tell a spectrum."""
+def added(runs: Sequence[Forces], repeated: bool = False) -> np.ndarray | None:
+    """Variance of every parameter that is to be added because the forces of a joint may have a memory, all runs together; it can be negative, where the motion is slower or faster than they are. None where too few waves tell a spectrum.
+
+    `repeated`: what has a memory is taken to be the same in every run.
+    """
     waves = [_told(run) for run in runs]
     known = sum(float(phi.sum()) for _, phi, _ in waves)
     none = np.zeros(runs[0].moves.shape[1])
@@ -59,7 +66,8 @@ def added(runs: Sequence[Forces]) -> np.ndarray | None:
         shapes = [_shapes(rho, f) for _, _, f in waves]
         mean = np.sum([s @ phi for s, (_, phi, _) in zip(shapes, waves, strict=True)], axis=0) / known
         logs.append(np.sum([_likelihood(r2, phi, s / mean[:, None]) for s, (r2, phi, _) in zip(shapes, waves, strict=True)], axis=0))
-        slow = sum((_remembered(run.moves, rho) for run in runs), none)
+        each = [_remembered(run.moves, rho) for run in runs]
+        slow = sum((np.sqrt(np.maximum(one, 0.0)) for one in each), none) ** 2 if repeated else sum(each, none)
         mixed = ((1.0 - SHARES)[:, None] * white + SHARES[:, None] * slow) / mean[:, None]
         variances.append(LEVELS[:, None, None] * mixed)
     weight = np.exp(np.array(logs) - np.max(logs)) * PRIOR

@@ -6,6 +6,9 @@ own looks certain.
 
 The fit without begins where the first attempt of "auto" has ended, if it has, or at the motion and the parameters of the one with forces, which costs a fraction of that. Its residuals are mostly many times the noise; they are its noise here, so that steps are judged by
 error bars that hold.
+
+**What the difference says.** Where the two do not agree, the difference d of a parameter is the size of the model's error in it, as far as it is more than chance: `d^2 - sd_d^2`, sd_d that of the difference. The error bars of the fit with forces allow for
+that as for what something named would move (`misled.py`).
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ NEAR = 0.1
 """Standard deviations that the last step may move the parameters by."""
 
 
-def compared(problem: Problem, solution: Solution, known: Uncertainty, tried: tuple[Problem, Solution] | None = None) -> Comparison:
-    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without. `tried`: a solution without them that was found before, on this mesh or another.
+def compared(problem: Problem, solution: Solution, known: Uncertainty, tried: tuple[Problem, Solution] | None = None) -> tuple[Comparison, np.ndarray]:
+    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without; and by how much what is solved for differs beyond chance, zero where both agree. `tried`: a solution without
+    them that was found before, on this mesh or another.
 
     Where that one leads to other estimates, it may be another minimum than the one nearby: then both are found, and the better one is compared.
     """
@@ -40,7 +44,8 @@ def compared(problem: Problem, solution: Solution, known: Uncertainty, tried: tu
     if not found or not found[0].comparison.agrees:
         x = [States({name: part for name, part in states.parts.items() if name != PROCESS}) for states in solution.x]
         found.append(_without(problem, calm, x, solution.theta, known))
-    return min(reversed(found), key=lambda one: one.squares).comparison
+    best = min(reversed(found), key=lambda one: one.squares)
+    return best.comparison, np.zeros(len(solution.theta)) if best.beyond is None or best.comparison.agrees else best.beyond
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class _Found:
     comparison: Comparison
     squares: float = np.inf
     """Of the residuals in units of the noise that was found; infinite where the fit did not converge."""
+    beyond: np.ndarray | None = None
+    """By how much what is solved for differs from the fit with forces, beyond chance."""
 
 
 def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> _Found:
@@ -69,8 +76,11 @@ def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.nda
     names = [e.name for e in problem.entries]
     joint = np.hypot(np.where(known.analysis.resolved, known.sd, np.inf), bars)
     apart = {n: float((v - w) / s) for n, v, w, s in zip(names, values, known.reported.values, joint, strict=True) if np.isfinite(s) and s > 0.0}
+    told = np.isfinite(joint)  # what both determine
+    d, chance = np.where(told, values - known.reported.values, 0.0), np.where(told, joint, 0.0)
+    beyond = np.linalg.solve(known.reported.by_theta, np.sign(d) * np.sqrt(np.maximum(d**2 - chance**2, 0.0)))
     sds = {n: float(s) if np.isfinite(s) else None for n, s in zip(names, bars, strict=True)}
-    return _Found(Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart), times**2 * found.cost)
+    return _Found(Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart), times**2 * found.cost, beyond)
 
 
 def _calm(problem: Problem, times: float) -> Problem:

@@ -45,12 +45,12 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     found = replace(found, analysis=replace(found.analysis, determined=determined))
     known = noise.known(problem.runs[0].noise)
     again = partial(_again, worker.structure, known, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
-    comparison = _beside(worker, levels[-1], found)
+    comparison, beyond = _beside(worker, levels[-1], found)
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
     lacks, moved = suspects(tests) if tests is not None else ((), np.zeros((0, len(solution.theta))))
     bounded = limits(problem, solution.x, solution.theta, found) if solution.converged else None
-    found = misled(found, problem.entries, solution.theta, moved)
+    found = misled(found, problem.entries, solution.theta, np.vstack([moved, beyond]))
     worker.notes += [
         *stated(worker, levels[-1]),
         *_common(both),
@@ -84,10 +84,10 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     )
 
 
-def _beside(worker: Meshes, level: Level, found: Uncertainty) -> Comparison | None:
-    """Beside a fit whose unmodelled forces were found: what one without them says."""
+def _beside(worker: Meshes, level: Level, found: Uncertainty) -> tuple[Comparison | None, np.ndarray]:
+    """Beside a fit whose unmodelled forces were found: what one without them says, and by how much it differs beyond chance."""
     if level.likely is None or not worker.hypers or not level.solution.converged:
-        return None
+        return None, np.zeros(len(level.solution.theta))
     tried = None if worker.tried is None else (worker.tried.problem, worker.tried.solution)
     return compared(level.problem, level.solution, found, tried)
 
@@ -141,10 +141,10 @@ def stated(worker: Meshes, level: Level) -> list[str]:
 
 def _slow(level: Level) -> list[str]:
     """Joints whose unmodelled force is not the noise it was taken to be."""
-    found = {} if level.bars is None else level.bars.slow
+    found, alike = {} if level.bars is None else level.bars.slow, ", counted as the same in every run," if len(level.problem.runs) > 1 else ","
     return [
         f"{FORCE_NOT_WHITE}: that of joint {joint} (chi2 {slow.chi2:.0f} for {slow.dof} degrees of freedom) is slow; a constant or slow force is missing (tilt, offset, "
-        "friction, a cable); the error bars allow for its scatter, not for the bias it causes."
+        f"friction, a cable); the error bars allow for its scatter{alike} not for the bias it causes."
         for joint, slow in found.items()
         if slow.slow
     ]
@@ -210,7 +210,7 @@ def _apart(comparison: Comparison | None) -> list[str]:
     value, sd = comparison.values[name], comparison.sds[name]
     return [
         f"{FORCES_DECIDE}: without those {name} would be {value:.4g} +- {sd:.2g}, which is {abs(apart):.1f} standard deviations of the difference {'above' if apart > 0 else 'below'}. "
-        "What is taken for their noise is none, or the motion tells too little: neither value is to be trusted by its error bar."
+        "What is taken for their noise is none, or the motion tells too little. The error bars allow for the difference; which of both values is right, if one is, the data do not say."
     ]
 
 

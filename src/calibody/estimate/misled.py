@@ -10,6 +10,8 @@ them have together:
 
     C + S B'B S,     S = diag(m_i/sqrt((B'B)_ii))
 
+A fit with unmodelled forces that a fit without them contradicts lacks something that has no name. What the two differ by beyond chance (`compared.py`) is one more row of moves.
+
 Estimates stay where they are: that some number is missing is certain, which one is not. Those that nothing named would move keep their error bars, and where nothing is named nothing changes. Bands of predictions and draws stay those of the scatter: whether the model predicts is a question of its own, and bands as wide as its
 faults would answer it with yes.
 """

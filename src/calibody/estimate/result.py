@@ -79,7 +79,7 @@ class Estimate:
     limit: float | None = None
     """Of one that sits at a bound: with 95 % confidence it lies between the bound and this."""
     missing: float | None = 0.0
-    """How far what is named as missing (`Result.lacks`) would move it, which is in `sd` (`estimate/misled.py`); None where that is."""
+    """How far what is missing would move it, which is in `sd` (`estimate/misled.py`): what is named (`Result.lacks`), or the unmodelled forces where a fit without them says something else; None where that is."""
 
     @property
     def scatter(self) -> float | None:

@@ -1,7 +1,7 @@
 """What the model may lack: numbers that were held, each tested by its score at the solution.
 
 Every number that a mechanism of this kind often has and that was not estimated is a suspect: delay, gain and bias of a drive; bias, gain and delay of a channel; a tilt
-of the whole mechanism; damping, dry friction, Stribeck's drop, a spring or a rotor's inertia at a joint; a payload; a misplaced marker. One linearisation with a column for each
+of the whole mechanism; damping, dry friction, Stribeck's drop, friction that depends on the direction, a spring or a rotor's inertia at a joint; a payload; a misplaced marker. One linearisation with a column for each
 says, without another fit, how far each would move from the value it was held at, how certainly (`scores.py`), and by how many of their standard deviations the
 estimates would move with it. So it is with terms that no number of the model stands for (`terms.py`) and with noise that is not what it was taken for (`innovations.py`). Probabilities count
 how many tests there are (Bonferroni), one level for all. A suspect whose gain is within `ALIKE` of the first one's is named beside it: these data cannot tell the two apart.
@@ -29,6 +29,7 @@ from calibody.estimate.terms import terms, widened
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
 from calibody.mechanics.structure import HINGE, SLIDE
+from calibody.model import Model
 from calibody.solve.condensed import step
 from calibody.solve.threads import one_thread
 
@@ -95,7 +96,8 @@ class Tests:
     @one_thread
     def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> None:
         tried, more = list(_tried(problem)), terms(problem, x, theta)
-        self.asked = [_Asked(e.name, words, e.unit, e.initial, e.lower, e.upper, plural=plural) for e, words, plural in tried]
+        now = problem.model_of(0, theta)[0]
+        self.asked = [_Asked(e.name, words, e.unit, e.initial, *_bounds(now, e), plural=plural) for e, words, plural in tried]
         self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy) for t in more]
         self.problem, self.x, self.p, self.known = problem, x, len(theta), known
         self.scales = scales(problem, x, theta)
@@ -244,6 +246,16 @@ def _tried(problem: Problem) -> Iterator[tuple[Entry, str, str]]:
         yield entry, words, plural[0] if plural else ""
 
 
+def _bounds(model: Model, entry: Entry) -> tuple[float, float]:
+    """Between which a suspect makes sense: friction that is skewed by more than itself would drive."""
+    path, skew, _ = entry.name.partition("_skew")
+    if not skew:
+        return entry.lower, entry.upper
+    joint, what = model.joint(path.split(".")[1]), path.rsplit(".", 1)[-1]
+    whole = abs(getattr(joint, what))
+    return -whole, whole
+
+
 def _of_channels(problem: Problem) -> Iterator[tuple[str, str, str]]:
     for path in dict.fromkeys(d.channel.path for run in problem.runs for d in run.data):
         yield f"{path}.bias", f"an offset of {path}", "offsets of channels"
@@ -264,18 +276,25 @@ def _of_world() -> Iterator[tuple[str, str, str]]:
         yield f"world.gravity.tilt.{axis}", f"a tilt of the mechanism about {axis}", "tilts of the mechanism"
 
 
-def _of_joints(problem: Problem) -> Iterator[tuple[str, str]]:
+def _of_joints(problem: Problem) -> Iterator[tuple[str, str, str]]:
+    """Friction that depends on the direction only where there is some: it would otherwise drive. Dry friction that does is a constant force as long as the joint moves, which is asked about as that of its drive where it has one."""
     rubbed = set(problem.friction_rate)
+    estimated = {p.path for e in problem.entries for p in e.places}
+    driven = {a.joint for a in problem.model.actuators}
     for joint in problem.model.joints:
         if joint.kind not in (HINGE, SLIDE):
             continue
         at = f"joint.{joint.name}"
-        yield f"{at}.friction", f"dry friction of {at}"
-        yield f"{at}.damping", f"viscous friction of {at}"
-        yield f"{at}.stiffness", f"a spring at {at}"
-        yield f"{at}.armature", f"a rotor's inertia at {at}"
+        yield f"{at}.friction", f"dry friction of {at}", ""
+        yield f"{at}.damping", f"viscous friction of {at}", ""
+        yield f"{at}.stiffness", f"a spring at {at}", ""
+        yield f"{at}.armature", f"a rotor's inertia at {at}", ""
         if joint.stribeck > 0.0 and joint.name in rubbed:
-            yield f"{at}.stribeck", f"friction of {at} that falls with the rate (Stribeck)"
+            yield f"{at}.stribeck", f"friction of {at} that falls with the rate (Stribeck)", ""
+        if joint.name not in driven and (joint.friction > 0.0 or f"{at}.friction" in estimated):
+            yield f"{at}.friction_skew", f"dry friction of {at} that depends on the direction", "dry frictions that depend on the direction"
+        if joint.damping > 0.0 or f"{at}.damping" in estimated:
+            yield f"{at}.damping_skew", f"viscous friction of {at} that depends on the direction", "viscous frictions that depend on the direction"
 
 
 def _of_sites(problem: Problem) -> Iterator[tuple[str, str]]:

@@ -202,7 +202,7 @@ def _decided(found: Saved) -> Iterator[Item]:
         yield Item(
             question,
             MIND,
-            f"Yes: without them {name} is {plain(abs(apart), 2)} standard deviations of the difference away. Look for what is missing, or excite the motion otherwise.",
+            f"Yes: without them {name} is {plain(abs(apart), 2)} standard deviations of the difference away, for which the error bars allow. Look for what is missing, or excite the motion otherwise.",
             notes,
         )
     else:
