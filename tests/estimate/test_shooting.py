@@ -229,7 +229,7 @@ def test_the_pendulums_of_the_thesis_need_two_linearisations_more_than_its_best_
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"stepper": "verlet"}, 'stepper = "verlet"; give "variational" or "mujoco".'),
+        ({"stepper": "verlet"}, 'stepper = "verlet"; give "variational", "spook" or "mujoco".'),
         ({"windows": 0}, 'windows = 0; give a whole number from 1 on, or "auto".'),
         ({"gradient": "backward"}, 'gradient = "backward"; give "forward" or "adjoint".'),
         ({"globalisation": "armijo"}, 'globalisation = "armijo"; give "penalty", "natural" or "restrictive".'),

@@ -197,3 +197,10 @@ def test_a_matrix_that_cannot_be_factored_is_no_mistake_of_the_user() -> None:
     with pytest.raises(CalibodyError, match="singular") as sentence, told():
         raise condensed.singular()
     assert isinstance(sentence.value.__cause__, NumericalError)
+
+
+def test_a_variable_without_room_is_on_its_bound_whichever_way_it_is_pulled() -> None:
+    H, scale, room = np.array([[2.0, 0.5], [0.5, 1.0]]), np.ones(2), np.array([0.0, 10.0])
+    for pull in (1.0, -1.0):
+        d, fixed = bounded(H, np.array([pull, 1.0]), -room, room, scale)
+        assert fixed.tolist() == [True, False] and d == pytest.approx([0.0, -1.0])

@@ -15,16 +15,17 @@ import numpy as np
 
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise, observe
-from calibody.estimate.engine_problem import SHORTEST, EngineProblem, EngineRun, Starts, sensed
+from calibody.estimate.cut import SHORTEST
+from calibody.estimate.engine_problem import EngineProblem, EngineRun, Starts, sensed
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
 from calibody.estimate.outcome import outcome
+from calibody.estimate.own_noise import found_noise, with_noise
 from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.estimate.result import Mesh
 from calibody.estimate.run import Run
-from calibody.estimate.shots import ALONE, NO_START
 from calibody.estimate.start import first_motion
-from calibody.estimate.telling import SHOT, Teller
+from calibody.estimate.telling import ALONE, NO_START, SHOT, Teller
 from calibody.estimate.uncertainty import assess, in_numbers
 from calibody.estimate.unknowns import Entry, entries
 from calibody.mechanics import channels
@@ -57,8 +58,6 @@ JAGGED = (
     "The cost is jagged, as where impacts fall into one step or the next: slopes were taken over a hundredth of the parameters' scales, and where the minimum is was found to "
     "within the discretisation error that stands beside each; a smaller time step makes it smaller."
 )
-NOISE_SETTLED, ROUNDS = 0.02, 8
-"""Relative change of a channel's noise, where it was not stated, that ends the turns between it and the parameters; most of those turns."""
 
 
 @told()
@@ -129,13 +128,11 @@ def _fit(
         solution = Solution(x, theta, NO_START, 0.0, [], None)
     else:
         problem, solution = _solved(problem, x, theta, asked, note)
-        problem, solution = _with_noise(problem, solution, asked, note)
+        problem, solution = with_noise(problem, solution, lambda p, s: minimise(p, s.x, s.theta, _fine(asked), note))
         if not solution.converged and asked.windows == 1:
             solution.status += ALONE
     found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
-    notes = [
-        f"The noise of {c} was not stated; it was estimated with the parameters." for c in dict.fromkeys(c for run in problem.runs for c in run.noise.missing)
-    ]
+    notes = found_noise(problem)
     if problem.wide > 1.0 and solution.converged:
         notes.append(JAGGED)
     return outcome(
@@ -154,14 +151,17 @@ def _fit(
     )
 
 
+def _fine(asked: Shooting) -> Settings:
+    return Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps)
+
+
 def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:
     """With fine differences, and where these do not converge with wide ones from where they ended."""
     solution = None
     for wide in WIDE:
         problem = replace(problem, wide=wide)
         start = (x, theta) if solution is None else (solution.x, solution.theta)
-        fine = Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps)
-        solution = minimise(problem, *start, fine if wide == 1.0 else replace(fine, close=ROUGH), note)
+        solution = minimise(problem, *start, _fine(asked) if wide == 1.0 else replace(_fine(asked), close=ROUGH), note)
         if solution.converged:
             break
     assert solution is not None
@@ -180,24 +180,6 @@ def _again(problem: EngineProblem, asked: Shooting, recording: Recording, unknow
     noises, given, _ = noise.noises([recording], noise.Forces())
     run = EngineRun.of(problem.runs[0].structure, recording, problem.engine.h, noises[0], asked.count(round(recording.duration / problem.engine.h)))
     return _fit(replace(problem, runs=(run,), entries=tuple(unknowns)), [recording], theta, given, asked, None, time.perf_counter())
-
-
-def _with_noise(problem: EngineProblem, solution: Solution, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:
-    """Where the noise of channels was not stated, that in turns with the parameters: the root mean square of what is left, in all runs together."""
-    missing = {c for run in problem.runs for c in run.noise.missing}
-    for _ in range(ROUNDS if missing else 0):
-        squares: dict[str, list[np.ndarray]] = {}
-        for r, states in enumerate(solution.x):
-            for d, fitted in problem.fitted(r, states, solution.theta):
-                squares.setdefault(d.channel.path, []).append(((fitted - d.y) / d.relative) ** 2)
-        sizes = {c: float(np.sqrt(np.mean(np.concatenate(squares[c])))) for c in missing}
-        change = max(abs(np.log(sizes[c] / run.noise.measured[c])) for run in problem.runs for c in run.noise.missing)
-        if change < NOISE_SETTLED or not solution.converged:
-            break
-        runs = [replace(run, noise=replace(run.noise, measured={**run.noise.measured, **{c: sizes[c] for c in run.noise.missing}})) for run in problem.runs]
-        problem = replace(problem, runs=tuple(runs))
-        solution = minimise(problem, solution.x, solution.theta, Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps), note)
-    return problem, solution
 
 
 # -- the first motion ----------------------------------------------------------------------------------------------------------------

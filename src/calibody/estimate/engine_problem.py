@@ -21,18 +21,17 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
-from calibody.estimate.layout import Layout
+from calibody.estimate.cut import Cut
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import SENSOR, Observed, sensor
-from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import named
 from calibody.mechanics import channels
 from calibody.mechanics.assembly import Frames
-from calibody.mechanics.structure import Numbers, Structure
+from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 from calibody.recording.recording import Observation, Recording
 from calibody.solve.condensed import Linearisation, Runs, Sparse
-from calibody.solve.windows import bounds_of
+from calibody.solve.windows import matching
 from calibody.steppers.base import AbstractStepper
 from calibody.steppers.engine import Batch, Engine, refuse_unless_sensed
 from calibody.steppers.motion import Motion
@@ -42,57 +41,21 @@ STATE = 1e-5
 """rad, m, rad/s, m/s: of the differences by the starts. The engine's solver leaves about 1e-10; the square of this is the other error."""
 PARAMETER = 1e-4
 """The same by parameters, relative to their scales."""
-SHORTEST = 3
-"""Nodes of a window, at least."""
 
 
 @dataclass(frozen=True, eq=False)
-class EngineRun(Nodes):
+class EngineRun(Cut):
     """A recording at the steps of an engine, cut into windows."""
 
-    bounds: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    """(windows + 1,) the first node of every window, and the number of nodes."""
-
-    @classmethod
-    def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise, windows: int) -> EngineRun:
-        count = int(np.floor((recording.end - recording.start) / h + 1e-6)) + 1
-        times = recording.start + h * np.arange(count)
-        return cls(structure, recording, times, h, noise, bounds=bounds_of(count, windows, SHORTEST)).with_data()
-
-    def _data(self, observation: Observation) -> Data:
+    def _observed(self, observation: Observation) -> channels.Channel:
         channel = channels.resolve(self.structure.model, observation.channel)
         refuse_unless_sensed(self.structure.model, channel)
-        slack = 1e-9 * max(1.0, abs(self.times[-1]))
-        good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
-        relative, nothing = observation.noise[1], sp.csr_matrix((int(good.sum()), 0))
-        return Data(channel, observation.values[good], observation.times[good], nothing, nothing, None, 1.0 if relative is None else relative[good])
-
-    @property
-    def windows(self) -> int:
-        return len(self.bounds) - 1
+        return channel
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """(windows,) nodes that each computes: its own, and the first of the next."""
         return np.diff(self.bounds) + (np.arange(self.windows) < self.windows - 1)
-
-    @cached_property
-    def starts(self) -> tuple[Data, ...]:
-        """What is known exactly at the first node."""
-        return self.known_start(exact=True)
-
-    @property
-    def disturbed(self) -> tuple[()]:
-        return ()
-
-    @property
-    def layout(self) -> Layout:
-        """It has no unknowns beside the starts."""
-        return Layout((), ())
-
-    def free_states(self, freedom: int) -> int:
-        """Numbers of the start that are not known."""
-        return 2 * freedom - len(self.starts)
 
     def weights_at(self, times: np.ndarray) -> tuple[Sparse, np.ndarray]:
         """(samples, nodes of all windows one after the other) from these to samples, and the window of each sample."""
@@ -267,7 +230,7 @@ class EngineProblem(Observed[EngineRun, Starts]):
             columns = window[:, None] * n + np.arange(n)
             Fx.append(sp.csr_matrix((block.ravel(), columns.ravel(), np.arange(len(d.y) + 1) * n), shape=(len(d.y), run.windows * n)))
             Ft.append(weight[:, None] * by_theta)
-        C, Cx, Ct, when = self._equations(r, x, shot), *self._equation_slopes(r, x, shot)
+        C, Cx, Ct, when = self._equations_with_slopes(r, x, shot)
         states = np.repeat(np.arange(run.windows, dtype=float), n)
         return Linearisation(np.concatenate(F), sp.vstack(Fx, format="csr"), np.concatenate(Ft), C, Cx, Ct, np.concatenate([states, when]))
 
@@ -296,18 +259,20 @@ class EngineProblem(Observed[EngineRun, Starts]):
         return out + [(e.nq + e.nv + k, 2 * e.nv + k, 0.0) for k in range(e.na)]
 
     def _equations(self, r: int, x: Starts, shot: _Shot) -> np.ndarray:
-        matching = [self.engine.difference(s, end) for s, end in zip(x.s[1:], shot.ends[:-1], strict=True)]
-        return np.concatenate([*matching, np.array([x.s[0][i] - value for i, _, value in self.known(r)])])
+        return np.concatenate([*self._apart(x, shot), self._off(r, x)])
 
-    def _equation_slopes(self, r: int, x: Starts, shot: _Shot) -> tuple[Sparse, np.ndarray, np.ndarray]:
-        W, n, known, p = self.runs[r].windows, self.engine.n, self.known(r), len(self.columns[r])
-        rows = [
-            sp.hstack([sp.csr_matrix((n, w * n)), sp.csr_matrix(-shot.ends_by_start[w]), sp.identity(n), sp.csr_matrix((n, (W - 2 - w) * n))])
-            for w in range(W - 1)
-        ]
-        held = sp.csr_matrix((np.ones(len(known)), (np.arange(len(known)), [t for _, t, _ in known])), shape=(len(known), W * n))
-        Ct = np.concatenate([-shot.ends_by_theta[: W - 1].reshape((W - 1) * n, p), np.zeros((len(known), p))])
-        return sp.vstack([*rows, held], format="csr"), Ct, np.concatenate([np.repeat(np.arange(W - 1) + 0.5, n), np.full(len(known), -0.5)])
+    def _apart(self, x: Starts, shot: _Shot) -> list[np.ndarray]:
+        """Of every window but the first, how far its start is from the end of the one before."""
+        return [self.engine.difference(s, end) for s, end in zip(x.s[1:], shot.ends[:-1], strict=True)]
+
+    def _off(self, r: int, x: Starts) -> np.ndarray:
+        return np.array([x.s[0][i] - value for i, _, value in self.known(r)])
+
+    def _equations_with_slopes(self, r: int, x: Starts, shot: _Shot) -> tuple[np.ndarray, Sparse, np.ndarray, np.ndarray]:
+        n, known, p = self.engine.n, self.known(r), len(self.columns[r])
+        held = np.zeros((len(known), n))
+        held[np.arange(len(known)), [t for _, t, _ in known]] = 1.0
+        return matching(self._apart(x, shot), shot.ends_by_start, shot.ends_by_theta, self._off(r, x), held, np.zeros((len(known), p)))
 
     # -- observations ------------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from calibody.estimate.run import Run
 def led(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[States]:
     """The first motions x, simulated ones in place of those that data do not tell."""
     return [
-        _simulated(problem, r, states, theta) if _untold(run) and _known(run) else states for r, (run, states) in enumerate(zip(problem.runs, x, strict=True))
+        _simulated(problem, r, states, theta) if is_untold(run) and _known(run) else states for r, (run, states) in enumerate(zip(problem.runs, x, strict=True))
     ]
 
 
@@ -28,7 +28,7 @@ def freedoms(run: Run) -> int:
     return run.structure.nv - int(run.active.sum())
 
 
-def _untold(run: Run) -> bool:
+def is_untold(run: Run) -> bool:
     """Whether fewer channels say where the mechanism is than it has freedoms."""
     seen = [d for d in run.data if observe.is_kinematic(d.channel) and not (observe.is_rate(d.channel) or observe.is_initial(d.channel))]
     return len(seen) < freedoms(run) and not run.recording.unknown

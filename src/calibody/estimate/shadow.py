@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from calibody.errors import nearest
-from calibody.estimate.estimator import AbstractEstimator, OptionError, refuse_unless, refuse_unless_one_of
+from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
+from calibody.estimate.regularised import settings_of
 from calibody.recording.recording import is_finite
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Shadow(AbstractEstimator):
         refuse_unless(is_finite(self.h) and self.h > 0, "h", self.h, "a positive time step in seconds, or leave it out")
         refuse_unless_one_of(FORMULATIONS, "formulation", self.formulation)
         if self.stepper is not None:
-            object.__setattr__(self, "stepper", _engine(self.stepper))
+            object.__setattr__(self, "stepper", settings_of(self.stepper))
 
     # What follows imports when it is called: reading an experiment needs only the options above.
 
@@ -67,21 +67,3 @@ class Shadow(AbstractEstimator):
         from calibody.estimate.shadow_fit import refuse
 
         refuse(model, recordings, unknowns, kappa=self.kappa, h=self.h, formulation=self.formulation, stepper=self.stepper)
-
-
-def _engine(given: Any) -> Spook:
-    """A stepper, also from a mapping of its settings, as an experiment file has it."""
-    from dataclasses import fields
-
-    from calibody.steppers.spook import Spook  # with jax; most experiments do not name an engine
-
-    if isinstance(given, Spook):
-        return given
-    refuse_unless(isinstance(given, Mapping), "stepper", given, "a cb.Spook(...), or its settings such as { compliance = 1e-5 }")
-    known = [f.name for f in fields(Spook)]
-    for key, value in given.items():
-        if key not in known:
-            raise OptionError("stepper", given, f'it has no "{key}"{nearest(key, known) or "; it has " + ", ".join(known) + "."}')
-        if not is_finite(value) or value < 0 or (value == 0 and key in ("compliance", "angular_compliance")):
-            raise OptionError(f"stepper.{key}", value, "give a finite number that is not negative (compliances: above zero).")
-    return Spook(**given)

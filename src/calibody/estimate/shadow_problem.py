@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,7 +41,7 @@ from calibody.solve.chain import Chain, Rows as ChainRows
 from calibody.solve.condensed import Sparse
 from calibody.steppers.motion import Motion
 from calibody.steppers.spook import Spook
-from calibody.steppers.spook_rows import Rows, Values
+from calibody.steppers.spook_rows import Rows, Values, step_velocities
 from calibody.steppers.spook_transition import Place, Signals, Transition
 
 DIFFERENCE = 1e-4
@@ -59,6 +60,9 @@ class States:
 @dataclass(frozen=True, eq=False)
 class Steps(Nodes):
     """A recording at the steps of an engine: h is exact, the end is cut."""
+
+    near: np.ndarray | None = None
+    """(scalar coordinates,) where hinges are at the first node, to within half a turn; None: within half a turn of zero."""
 
     @classmethod
     def of(cls, structure: Structure, recording: Recording, h: float, noise: Noise) -> Steps:
@@ -97,6 +101,11 @@ class Steps(Nodes):
 
 
 class ShadowProblem(Observed[Steps, States]):
+    METHOD: ClassVar[str] = 'method = "shadow"'
+    """What asks for it, for sentences."""
+    STARTS: ClassVar[bool] = False
+    """Whether starts may be known exactly."""
+
     def __init__(self, runs: Sequence[Steps], entries: Sequence[Entry], kappa: float, stepper: Spook, lifted: bool) -> None:
         super().__init__(tuple(runs), tuple(_cannot_push(e) for e in entries))
         self.check()
@@ -104,13 +113,13 @@ class ShadowProblem(Observed[Steps, States]):
         structure = runs[0].structure
         paths = [p.path for e in entries for p in e.places if p.sensor is None]
         self.rows = Rows.of(structure, Numbers.of(structure), paths)
-        _check(structure, self.rows, stepper)
-        if any(run.known_start(exact=True) for run in runs):
-            raise CalibodyError('method = "shadow" takes initial values with an sd only; give { value = ..., sd = ... }, or use method = "transcription".')
+        _check(structure, self.rows, stepper, self.METHOD)
+        if not self.STARTS and any(run.known_start(exact=True) for run in runs):
+            raise CalibodyError(f'{self.METHOD} takes initial values with an sd only; give {{ value = ..., sd = ... }}, or use method = "transcription".')
         other = (d.channel.path for run in runs for d in run.data if not observe.is_kinematic(d.channel) or d.channel.quantity == "angular_rate")
         if (path := next(other, None)) is not None:
             what = {"acceleration": "accelerometers", "angular_rate": "gyroscopes on sites"}.get(path.split(".")[-2], "forces")
-            raise CalibodyError(f'method = "shadow" does not observe {what} yet ({path}); use method = "transcription".')
+            raise CalibodyError(f'{self.METHOD} does not observe {what} yet ({path}); use method = "transcription".')
         self.transition = Transition(self.rows, runs[0].h)
         self._last: dict[int, tuple[States, np.ndarray, tuple[Model, Numbers, Values, dict[tuple[str, str], float], Place]]] = {}
         self._slopes: dict[int, tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]] = {}
@@ -134,16 +143,33 @@ class ShadowProblem(Observed[Steps, States]):
         kept = self._last.get(r)
         if kept is None or kept[0] is not states or not np.array_equal(kept[1], theta):
             numbers = self.numbers_of(r, theta)
-            kept = states, theta.copy(), (*numbers, self.transition.place(numbers[1], numbers[2], states.q, states.v))
+            kept = states, theta.copy(), (*numbers, self.transition.place(numbers[1], numbers[2], states.q, states.v, self.runs[r].near))
             self._last[r] = kept
         return kept[2]
+
+    def placed(self, r: int, states: States, theta: np.ndarray) -> Place:
+        """The kinematics of a motion."""
+        return self._placed(r, states, theta)[4]
+
+    def forget(self) -> None:
+        """What was kept of the last motion."""
+        self._last.clear()
+
+    def velocities(self, r: int, theta: np.ndarray, q: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """(K, nv): the velocities that have taken the engine from node to node, `first` being that before the first step."""
+        return np.concatenate([first[None], step_velocities(self.runs[r].structure, self.numbers_of(r, theta)[2], q, self.runs[r].h).T])
+
+    def started(self, r: int, states: States, theta: np.ndarray) -> list[tuple[Data, Predicted]]:
+        """What is known exactly at the first node, as the motion has it; no sensor is between."""
+        model, numbers, _, _, p = self._placed(r, states, theta)
+        return [(d, self._predicted(r, p, states, model, numbers, {}, d)) for d in self.runs[r].known_start(exact=True)]
 
     def _signals(self, r: int, model: Model) -> Signals:
         return Signals(*self.runs[r].drives(model))
 
     def frames(self, r: int, motion: States, model: Model, numbers: Numbers) -> Frames:
         s = self.runs[r].structure
-        return assembly.frames_at(s, numbers, motion.q, assembly.turns_along(s, numbers, motion.q))
+        return assembly.frames_at(s, numbers, motion.q, assembly.turns_along(s, numbers, motion.q, self.runs[r].near))
 
     def multipliers(self, motion: States) -> np.ndarray:
         """None of them is observed (see `_check`)."""
@@ -159,7 +185,7 @@ class ShadowProblem(Observed[Steps, States]):
         reactions[:, -1] = reactions[:, -2]
         control, applied = run.drives(model)
         rate = _free_rates(p, states.v[0])
-        turns = assembly.turns_along(s, numbers, states.q)
+        turns = assembly.turns_along(s, numbers, states.q, run.near)
         return Motion(
             model=model,
             structure=s,
@@ -301,7 +327,7 @@ class ShadowProblem(Observed[Steps, States]):
                 low = max(-step, min(self.lower[k] - theta[k], 0.0))  # a friction below zero means nothing
                 ends[k] = self._moved(k, theta, values, step), self._moved(k, theta, values, low), step - low
                 continue
-            places = _places(self.model, entry)
+            places = moves_places(self.model, entry)
             late = any(place.path.startswith("actuator.") and place.path.endswith((".delay", ".time_constant")) for place in entry.places)
             step = 0.1 * self.runs[r].h if late else step
             moved = np.stack([theta, theta])
@@ -318,7 +344,11 @@ class ShadowProblem(Observed[Steps, States]):
             if places or late:
                 high, low = (
                     self.transition.values(
-                        new, self.transition.place(numbers, new, states.q, states.v) if places else p, self._signals(r, model), states.v, states.lam
+                        new,
+                        self.transition.place(numbers, new, states.q, states.v, self.runs[r].near) if places else p,
+                        self._signals(r, model),
+                        states.v,
+                        states.lam,
                     )
                     for model, numbers, new in both
                 )
@@ -357,7 +387,7 @@ def _linear(model: Model, entry: Entry) -> bool:
     return bool(entry.places) and all(p.sensor is None and p.expression is None and number_at(model, p.path).linear for p in entry.places)
 
 
-def _places(model: Model, entry: Entry) -> bool:
+def moves_places(model: Model, entry: Entry) -> bool:
     """Whether it moves or shapes anything, a centre of mass included."""
     numbers = [number_at(model, p.path) for p in entry.places if p.sensor is None]
     return entry.group is not None or any(n.role == PLACE or (n.role == INERTIAL and not n.linear) for n in numbers)
@@ -404,20 +434,18 @@ def _joint_rates(structure: Structure, p: Place, v: np.ndarray) -> np.ndarray:
     return out
 
 
-def _check(structure: Structure, rows: Rows, stepper: Spook) -> None:
+def _check(structure: Structure, rows: Rows, stepper: Spook, method: str) -> None:
     model = structure.model
     if unknown := [f"{e.KIND}.{e.name}" for e in (*model.springs, *model.bushings, *model.transmissions, *model.paths)]:
-        raise CalibodyError(
-            f'method = "shadow" does not know springs between points, bushings and transmissions yet ({unknown[0]}); use method = "transcription".'
-        )
+        raise CalibodyError(f'{method} does not know springs between points, bushings and transmissions yet ({unknown[0]}); use method = "transcription".')
     if soft := [f"{x.KIND}.{x.name}" for x in (*model.contacts, *model.limits) if x.compliant]:
-        raise CalibodyError(f'method = "shadow" does not know compliant contact yet ({soft[0]}); use method = "transcription".')
+        raise CalibodyError(f'{method} does not know compliant contact yet ({soft[0]}); use method = "transcription".')
     if limited := [a.name for a in model.actuators if a.force_range is not None and a.damping]:
         raise CalibodyError(
-            f'method = "shadow" does not know the damping of a drive whose force is limited yet (actuator.{limited[0]}); '
+            f"{method} does not know the damping of a drive whose force is limited yet (actuator.{limited[0]}); "
             f'set actuator.{limited[0]}.damping to zero and estimate the damping of its joint, or use method = "transcription".'
         )
     if any(j.kind in ("ball", "free") and j.stiffness for j in model.joints):
-        raise CalibodyError('method = "shadow" does not know the stiffness of ball joints yet; use method = "transcription".')
+        raise CalibodyError(f'{method} does not know the stiffness of ball joints yet; use method = "transcription".')
     if rows.dry and stepper.slip == 0.0:
         raise CalibodyError(f"Spook(slip=0.0) leaves the friction of joint.{rows.dry[0].joint} undetermined while it sticks; give a slip above zero.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calibody.estimate.estimator import AbstractEstimator, refuse_globalisation, refuse_unless, refuse_unless_one_of
+from calibody.estimate.regularised import settings_of
 from calibody.estimate.transcription import COORDINATES
 from calibody.recording.recording import is_finite
 from calibody.solve.globalisation import Globalisation
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from calibody.estimate.result import Result
     from calibody.model import Model
     from calibody.recording.recording import Recording
+    from calibody.steppers.spook import Spook
 
-STEPPERS = ("variational", "mujoco")
+VARIATIONAL, SPOOK, MUJOCO = STEPPERS = ("variational", "spook", "mujoco")
+SOLVERS = {VARIATIONAL: "calibody.estimate.shots", SPOOK: "calibody.estimate.spook_fit", MUJOCO: "calibody.estimate.engine_fit"}
+"""What shoots on each: imported when it does, because reading an experiment needs only the options."""
 GRADIENTS = ("forward", "adjoint")
 AUTO = "auto"
 
@@ -29,9 +33,9 @@ class Shooting(AbstractEstimator):
 
     name: ClassVar[str] = "shooting"
 
-    stepper: str = "variational"
-    """ "variational": the scheme of `cb.simulate`; "mujoco": MuJoCo's own engine with the options, contacts, tendons and muscles of the file.
-    Take the one that will simulate with the numbers."""
+    stepper: str | Spook | Mapping[str, float] = VARIATIONAL
+    """ "variational": the scheme of `cb.simulate`; "spook": the regularised stepper, or a `cb.Spook(...)`, or its settings as a mapping, with the compliance and damping times of your engine; "mujoco": MuJoCo's
+    own engine with the options, contacts, tendons and muscles of the file. Take the one that will simulate with the numbers."""
     windows: int | str = AUTO
     """In how many windows every recording is cut, each with a start of its own that is unknown; the windows match at the solution. 1 is single shooting, which fails where small
     differences of the start grow much over the recording. "auto": one every 10 steps, 1000 at most. More of them converge from worse initial values."""
@@ -53,7 +57,10 @@ class Shooting(AbstractEstimator):
 
     def __post_init__(self) -> None:
         refuse_globalisation(self.globalisation, self.back_projection)
-        refuse_unless_one_of(STEPPERS, "stepper", self.stepper)
+        if isinstance(self.stepper, str) or self.stepper is None:
+            refuse_unless_one_of(STEPPERS, "stepper", self.stepper)
+        else:
+            object.__setattr__(self, "stepper", settings_of(self.stepper))
         count = isinstance(self.windows, int) and not isinstance(self.windows, bool) and self.windows >= 1
         refuse_unless(count or self.windows == AUTO, "windows", self.windows, 'a whole number from 1 on, or "auto"')
         refuse_unless_one_of(GRADIENTS, "gradient", self.gradient)
@@ -61,15 +68,15 @@ class Shooting(AbstractEstimator):
         for option in ("h", "friction_rate"):
             given = getattr(self, option)
             refuse_unless(given is None or (is_finite(given) and given > 0), option, given, "a positive number, or leave it out")
-        own = self.stepper == "variational"
+        kind, own = self.kind, self.kind == VARIATIONAL
         refuse_unless(
             own or self.gradient == "forward",
             "gradient",
             self.gradient,
-            f'"forward", or use stepper = "variational" (of stepper = "{self.stepper}" only states are known)',
+            f'"forward", or use stepper = "variational" (of stepper = "{kind}" only states are known)',
         )
-        refuse_unless(own or self.coordinates == AUTO, "coordinates", self.coordinates, f'"auto": stepper = "{self.stepper}" has its own')
-        refuse_unless(own or self.friction_rate is None, "friction_rate", self.friction_rate, f'none: stepper = "{self.stepper}" has its own friction')
+        refuse_unless(own or self.coordinates == AUTO, "coordinates", self.coordinates, f'"auto": stepper = "{kind}" has its own')
+        refuse_unless(own or self.friction_rate is None, "friction_rate", self.friction_rate, f'none: stepper = "{kind}" has its own friction')
 
     # What follows imports when it is called: reading an experiment needs only the options above.
 
@@ -85,13 +92,19 @@ class Shooting(AbstractEstimator):
         self._solver().refuse(model, recordings, unknowns, self)
 
     def _solver(self) -> Any:
-        if self.stepper == "variational":
-            from calibody.estimate import shots
+        from importlib import import_module
 
-            return shots
-        from calibody.estimate import engine_fit
+        return import_module(SOLVERS[self.kind])
 
-        return engine_fit
+    @property
+    def kind(self) -> str:
+        """Which stepper."""
+        return self.stepper if isinstance(self.stepper, str) else SPOOK
+
+    @property
+    def spook(self) -> Spook:
+        """The regularised stepper with its settings."""
+        return settings_of({} if isinstance(self.stepper, str) else self.stepper)
 
     @property
     def steps(self) -> Globalisation:

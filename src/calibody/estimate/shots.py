@@ -18,20 +18,22 @@ from calibody.errors import told
 from calibody.estimate import foresee as forecast
 from calibody.estimate.adjoint import descend
 from calibody.estimate.concluded import concluded
+from calibody.estimate.cut import SHORTEST
 from calibody.estimate.dry import FRICTION_STAGES, rms_rates
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.level import Level
+from calibody.estimate.long_fit import is_long, long
 from calibody.estimate.mesh import refuse_step
 from calibody.estimate.meshes import TOLERANCE, Meshes
 from calibody.estimate.problem import Problem, owners
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import theta_of
-from calibody.estimate.telling import SHOT
+from calibody.estimate.resumed import rolled
+from calibody.estimate.telling import ALONE, NO_START, SHOT
 from calibody.estimate.touching import NONE
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.threads import spread
-from calibody.solve.windows import Windows, bounds_of, spans, unrolled
-from calibody.steppers.resume import Resuming
+from calibody.solve.windows import Windows, bounds_of, unrolled
 
 if TYPE_CHECKING:
     from calibody.estimate.estimator import Report, Unknowns
@@ -40,11 +42,6 @@ if TYPE_CHECKING:
     from calibody.estimate.shooting import Shooting
     from calibody.model import Model
     from calibody.recording.recording import Recording
-
-SHORTEST = 4
-"""Nodes of a window: its two, one that is stepped to, and one more."""
-NO_START = "stopped before the first iteration: from the initial values a window cannot be simulated to its end; use more windows, better initial values, or a shorter step h."
-ALONE = " A single window follows small differences for the whole recording; use more windows."
 
 
 @told()
@@ -55,6 +52,8 @@ def shoot(
     h = _step(recordings, asked)
     worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, contacts=NONE, kind=Shots)
     worker.asked, worker.globalisation = asked, asked.steps
+    if is_long(worker, h):
+        return long(worker, h, theta_of(worker.unknowns, start or {}), asked, began)
     levels = worker.levels(h, theta_of(worker.unknowns, start or {}), refine=False)
     return concluded(worker, levels, time.perf_counter() - began, halved=True)
 
@@ -125,20 +124,3 @@ def windowed(problem: Problem, asked: Shooting) -> Windows:
         nodes = one[run.layout.place[NODES]].reshape(run.K, run.structure.nv)
         nodes[ends[:-1]] = nodes[ends[:-1] + 1] = 1.0
     return Windows(problem, roll, np.concatenate(starts))
-
-
-def rolled(problem: Problem, r: int, states: States, theta: np.ndarray, bounds: np.ndarray) -> States | None:
-    """The motion of a run from the two nodes at the start of every window."""
-    run = problem.runs[r]
-    model, numbers, _ = problem.model_of(r, theta)
-    control, applied = run.drives(model, states)
-    q, forces = states.q.copy(), states.multipliers.copy()
-    resume = Resuming(run.structure, numbers, run.active, run.h, run.delta)
-    near = problem.frames(r, states, model, numbers).s[: len(run.structure.scalar_coordinates)]
-    for first, end in spans(bounds):
-        inside, last = slice(first, end - 1), end - 2
-        found = resume(q[:, first : first + 2], near[:, first], control[:, inside], applied[:, inside])
-        if found is None or not np.isfinite(found.q).all():
-            return None
-        q[:, first + 2 : end], forces[:, first + 1 : last + 1] = found.q, found.multipliers
-    return states.changed(nodes=q, multipliers=np.where(run.active[:, None], forces, 0.0) if len(run.active) else forces)

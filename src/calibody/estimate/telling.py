@@ -23,6 +23,9 @@ EXACT, NOISY, FORCED = "parameters and motion", "parameters, motion and noise", 
 POSED = "parameters and poses"
 IN_STEPS = "parameters and motion in the engine's steps"
 SHOT = "parameters and starts of windows"
+NO_START = "stopped before the first iteration: from the initial values a window cannot be simulated to its end; use more windows, better initial values, or a shorter step h."
+ALONE = " A single window follows small differences for the whole recording; use more windows."
+"""Of fits by shooting: why they have not begun, or did not converge."""
 SHRINKS, ENOUGH, FINER, AFTER = 30.0, 0.01, 2, 3
 """By how much a step is smaller than the one before; how small it has to be, in standard deviations; iterations of a finer mesh; the time of error bars and tests, in iterations."""
 MOST = 6

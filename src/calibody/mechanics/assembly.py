@@ -130,14 +130,17 @@ def measured(plan: Plan, numbers: Numbers, H: np.ndarray, turns: np.ndarray) -> 
     return s + plan.coordinate_reference(numbers)[:, None], gradient, acts
 
 
-def turns_along(structure: Structure, numbers: Numbers, q: np.ndarray) -> np.ndarray:
-    """(scalar coordinates, K): what to add to the hinges' angles in (-pi, pi] so that they do not jump (`free`)."""
+def turns_along(structure: Structure, numbers: Numbers, q: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
+    """(scalar coordinates, K): what to add to the hinges' angles in (-pi, pi] so that they do not jump (`free`), and begin within half a turn of `near`, where that is known."""
     plan = plan_of(structure)
     zero = np.zeros((len(plan.rotational), q.shape[1]))
     if not plan.rotational.any():
         return zero
     angles, _, _ = measured(plan, numbers, poses(structure, Geometry.of(structure, numbers), q), zero)
-    return np.where(plan.rotational[:, None], np.unwrap(angles, axis=1) - angles, 0.0)
+    whole = np.unwrap(angles, axis=1)
+    if near is not None:
+        whole = whole + 2.0 * np.pi * np.round((near - whole[:, 0]) / (2.0 * np.pi))[:, None]
+    return np.where(plan.rotational[:, None], whole - angles, 0.0)
 
 
 # -- forces between nodes --------------------------------------------------------------------------------------------------------------

@@ -142,7 +142,8 @@ def bounded(H: Arrow | np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.n
     """
     H = H if isinstance(H, Arrow) else Arrow.dense(H)
     p = len(g)
-    d, fixed = np.zeros(p), np.zeros(p, dtype=bool)
+    pinned = upper <= lower  # nowhere to go: never released, or it would be tried in turns with the bound on its other side
+    d, fixed = np.zeros(p), pinned.copy()
     if not p:
         return d, fixed
     for _ in range(20 * p + 20):
@@ -161,7 +162,7 @@ def bounded(H: Arrow | np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.n
             fixed[hit] = True
             continue
         slope = H @ d + g
-        wrong = np.where(fixed & (d <= lower), -slope, np.where(fixed & (d >= upper), slope, -np.inf)) * scale
+        wrong = np.where(pinned, -np.inf, np.where(fixed & (d <= lower), -slope, np.where(fixed & (d >= upper), slope, -np.inf))) * scale
         worst = int(np.argmax(wrong))
         if wrong[worst] <= 1e-12 * max(1.0, float(np.abs(g * scale).max())):
             return d, fixed

@@ -20,14 +20,16 @@ costs one solution whatever the number of parameters (`estimate/adjoint.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
+from calibody.solve.condensed import Sparse
 from calibody.solve.gauss_newton import AbstractProblem, Solution
 
 Roll = Callable[[Any, np.ndarray], Any]
@@ -100,6 +102,23 @@ def bounds_of(nodes: int, windows: int, shortest: int) -> np.ndarray:
     """(windows + 1,) where windows begin, and the node after the last: as many as asked for, of `shortest` nodes at least."""
     count = max(1, min(windows, nodes // shortest))
     return np.append(np.round(np.arange(count) * (nodes / count)).astype(int), nodes)
+
+
+def matching(
+    away: Sequence[np.ndarray], ends_by_start: np.ndarray, ends_by_theta: np.ndarray, held: np.ndarray, held_by_start: np.ndarray, held_by_theta: np.ndarray
+) -> tuple[np.ndarray, Sparse, np.ndarray, np.ndarray]:  # fmt: skip
+    """The equations of windows that are condensed to their starts: C, its derivatives by all starts and by the parameters, and when each row comes.
+
+    The rows between windows, `away` = start [-] end of the window before, with derivatives of the ends (windows, n, n) and (windows, n, p), and then those that hold at the first start.
+    """
+    W, n, p = ends_by_theta.shape
+    w = np.arange(W - 1)
+    blocks = np.stack([-ends_by_start[: W - 1], np.broadcast_to(np.eye(n), (W - 1, n, n))], axis=2).reshape((W - 1) * n, 2 * n)
+    columns = (w[:, None] * n + np.arange(2 * n)).repeat(n, axis=0)
+    between = sp.csr_matrix((blocks.ravel(), columns.ravel(), np.arange(len(blocks) + 1) * 2 * n), shape=((W - 1) * n, W * n))
+    first = sp.csr_matrix(np.pad(held_by_start.reshape(len(held), n), ((0, 0), (0, (W - 1) * n))))
+    C, Ct = np.concatenate([*away, held]), np.concatenate([-ends_by_theta[: W - 1].reshape((W - 1) * n, p), held_by_theta.reshape(len(held), p)])
+    return C, sp.vstack([between, first], format="csr"), Ct, np.concatenate([np.repeat(w + 0.5, n), np.full(len(held), -0.5)])
 
 
 def spans(bounds: np.ndarray) -> list[tuple[int, int]]:

@@ -29,6 +29,18 @@ from calibody.steppers.variational import Variational
 
 
 @dataclass(frozen=True)
+class Gone:
+    """What came of some steps."""
+
+    q: np.ndarray
+    """(nq, steps + 1)"""
+    forces: np.ndarray
+    """(nc, steps): of the constraints."""
+    pivots: int
+    failure: str | None
+
+
+@dataclass(frozen=True)
 class Spook(AbstractStepper):
     """Settings of the regularised stepper. What a joint or loop states itself (`joint.X.compliance`, ...) goes before the first four."""
 
@@ -84,11 +96,16 @@ class Spook(AbstractStepper):
             raise SimulationError(f'{owner} rolls or glides, which stepper="spook" does not know; use stepper="variational".')
         rows = _rows(structure, numbers)
         values = self.values(rows, numbers, structure.model)
-        n = applied.shape[1]
         v = velocities(structure, numbers, values, start)
         state = spook_step.State(start.q, v, start.s, axis_rates(structure, numbers, start), np.zeros(rows.complementary, dtype=bool))
+        gone = self.go(rows, values, state, control, applied, h)
+        last = gone.forces[:, -1:] if gone.forces.shape[1] else np.zeros((structure.nc, 1))
+        return Trajectory(gone.q, np.concatenate([gone.forces, last], axis=1), gone.pivots, np.ones(structure.nc, dtype=bool), gone.failure)
+
+    def go(self, rows: Rows, values: Values, state: spook_step.State, control: np.ndarray, applied: np.ndarray, h: float) -> Gone:
+        """Steps from any state."""
         advance = spook_step.compiled(rows, values, state, len(control))
-        nodes, forces = [start.q[None]], []
+        nodes, forces, n = [np.asarray(state.q)[None]], [np.zeros((0, rows.structure.nc))], applied.shape[1]
         pivots, failure = 0, None
         for first in range(0, n, PIECE):
             count = min(PIECE, n - first)
@@ -101,9 +118,7 @@ class Spook(AbstractStepper):
             if status != spook_step.CONVERGED:
                 failure = self._why(spook_step.Step(rows), values, state, u[:, done], f[:, done], status, (first + done) * h, h)
                 break
-        lam = np.concatenate(forces).T
-        last = lam[:, -1:] if lam.shape[1] else np.zeros((structure.nc, 1))
-        return Trajectory(np.concatenate(nodes).T, np.concatenate([lam, last], axis=1), pivots, np.ones(structure.nc, dtype=bool), failure)
+        return Gone(np.concatenate(nodes).T, np.concatenate(forces).T, pivots, failure)
 
     def _why(
         self, step: spook_step.Step, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float

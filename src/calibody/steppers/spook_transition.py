@@ -147,13 +147,13 @@ class Transition:
 
     # -- configurations ----------------------------------------------------------------------------------------------------------------
 
-    def place(self, numbers: Numbers, values: Values, q: np.ndarray, v: np.ndarray) -> Place:
-        """q (nq, K), v (K, nv)."""
+    def place(self, numbers: Numbers, values: Values, q: np.ndarray, v: np.ndarray, near: np.ndarray | None = None) -> Place:
+        """q (nq, K), v (K, nv); `near` as of `assembly.turns_along`."""
         s, K = self.structure, q.shape[1]
-        f, centres = self._frames(numbers, values, q, assembly.turns_along(s, numbers, q))
+        f, centres = self._frames(numbers, values, q, assembly.turns_along(s, numbers, q, near))
         N = two_body.axis_rows(s, numbers, f, centres)
         w = step_velocities(s, values, q, self.h).T
-        turn = self.h * w.reshape(K - 1, -1, 6)[:, :, 3:]
+        turn = self.h * w.reshape(K - 1, len(self.units), 6)[:, :, 3:]
         before = N.first
         if not self.rows.hinge[self.rows.shaft].all():
             earlier = self._earlier(values, q, v)
@@ -480,8 +480,13 @@ class _Friction:
             sig = np.maximum(candidates.max(axis=1), 0.0)
             slides = size >= sig[:, None]  # equal where there is no limit: then a limit would act at once
             active = slides & (sig > 0.0)[:, None]
-            impulse[:, own] = -sign * np.where(slides, size - sig[:, None], 0.0) / slip
-            share = 1.0 / (np.maximum(active.sum(axis=1), 1) + slip * slope)  # d sig/d |r_i|; where it sticks, `active` is empty and it does not count
+            sliding = np.maximum(active.sum(axis=1), 1)
+            share = 1.0 / (sliding + slip * slope)  # d sig/d |r_i|; where it sticks, `active` is empty and it does not count
+            apart = (
+                sliding[:, None] * size - (active * size).sum(axis=1)[:, None]
+            )  # exactly zero of a single axis: |r| - sig would lose all but S_t l/|r| of its digits
+            bounded = share[:, None] * (apart / slip + slope * size + limit[:, None])
+            impulse[:, own] = -sign * np.where(active, bounded, np.where(slides, size, 0.0) / slip)
             by_size = (slides[:, :, None] * np.eye(len(own)) - active[:, :, None] * active[:, None, :] * share[:, None, None]) / slip
             by_rate[:, own[:, None], own] = -sign[:, :, None] * by_size * sign[:, None, :]
             by_limit = -sign * active * share[:, None]
