@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -10,9 +12,12 @@ from scipy.spatial.transform import Rotation
 import calibody as cb
 from calibody.steppers.events import Event
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from impact_study import drop, square_model
+
+__all__ = ["STOP", "cube_model", "drop", "guesses", "square_model", "stop_model", "stop_motion", "stop_recording", "toss"]
+
 STOP = {"body.arm.inertia.yy": 0.005, "joint.hinge.friction": 0.02, "limit.stop.position": 0.2, "limit.stop.restitution": 0.6}
-FINER = 4
-"""Steps of a simulated drop per sample."""
 FINE = 0.00025
 """Step of the simulations that are recorded [s]."""
 
@@ -50,40 +55,6 @@ def stop_recording(seed: int | None, duration: float = 10.0, rate: float = 250.0
 def guesses(truth: dict[str, float], factor: float = 2.0) -> dict[str, cb.Unknown]:
     """Everything `factor` times off; restitution half as large, since it cannot be more than one."""
     return {path: cb.Unknown(value * (0.5 if path.endswith("restitution") else factor)) for path, value in truth.items()}
-
-
-def square_model(shape: str = "square", friction: float = 0.7, restitution: float = 0.6) -> cb.Model:
-    """A square of 1 m, or an ellipse of 2 m x 1 m, of 1 kg, in the plane of x and z."""
-    if shape == "square":
-        inertia, hull = 1.0 / 6.0, cb.Geometry("hull", "block", "box", (0.5, 0.5, 0.5))
-    else:
-        inertia, hull = (1.0 + 0.25) / 4.0, cb.Geometry("hull", "block", "ellipsoid", (1.0, 0.5, 0.5))
-    joints = [cb.Joint("x", "block", "slide", axis=(1, 0, 0)), cb.Joint("z", "block", "slide", axis=(0, 0, 1)), cb.Joint("turn", "block", axis=(0, 1, 0))]
-    contact = cb.Contact("floor", "hull", friction=friction, restitution=restitution)
-    return cb.Model("drop", [cb.Body("block", mass=1.0, inertia=(inertia,) * 3)], joints, geometries=[hull], contacts=[contact])
-
-
-def drop(model: cb.Model, seed: int, decibel: float = 40.0, rate: float = 250.0, most: int = 3) -> tuple[cb.Recording, list[Event]]:
-    """A random drop up to its impact number `most` + 1, positions and rates with noise of so many decibels below their power; and its impacts."""
-    random = np.random.default_rng(1000 * seed + 7)
-    while True:
-        place = random.uniform([-0.5, 1.5, 0.0], [0.5, 2.3, 2 * np.pi])
-        rates = random.uniform([-2, -1, -4], [2, 1, 4])
-        names = ("x", "z", "turn")
-        initial = {f"joint.{j}.{'angle' if j == 'turn' else 'position'}": float(v) for j, v in zip(names, place, strict=True)}
-        motion = cb.simulate(model, 2.0, h=1.0 / rate / FINER, initial=initial | {f"joint.{j}.rate": float(v) for j, v in zip(names, rates, strict=True)})
-        end = 2.0 if len(motion.events) <= most else motion.events[most].time - 2.5 / rate  # rates of a motion are differences: none across the next impact
-        n = int(end * rate) + 1
-        times = motion.time[::FINER]
-        if motion.events and n - int(np.searchsorted(times, motion.events[min(most, len(motion.events)) - 1].time)) >= 3:
-            break
-    t, observed = times[:n], []
-    for j in names:
-        for channel in (f"joint.{j}.{'angle' if j == 'turn' else 'position'}", f"joint.{j}.rate"):
-            y = motion[channel][::FINER][:n]
-            sd = float(np.sqrt(np.mean(y**2))) / 10 ** (decibel / 20)
-            observed.append(cb.Observation(channel, t, y + sd * random.standard_normal(n), sd))
-    return cb.Recording(f"drop{seed}", tuple(observed)), [e for e in motion.events if e.time < t[-1]]
 
 
 def cube_model() -> cb.Model:

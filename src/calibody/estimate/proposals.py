@@ -11,7 +11,7 @@ less steep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,6 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.settle import TAIL
 from calibody.estimate.unknowns import Entry
-from calibody.estimate.untouched import UNLIKELY
 from calibody.estimate.watched import Start, Watched, coordinates
 from calibody.mechanics.structure import Numbers
 from calibody.steppers.flying import Bodies, Flyer, Log, Swarm, stepped
@@ -53,6 +52,8 @@ SURE = 2.0
 """Sampling periods before the first contact at which the first flight ends."""
 SEED = 1
 """Of the particles of the first run: a fit is the same every time."""
+NEAR = 3.0
+"""Standard deviations of a sum of squares, above what is expected of it, within which the best particle has to come for the search to end."""
 HOPELESS = 10.0
 """Times the expected sum of squares from which on no particle is like the data: something else happens there than single impacts."""
 FLIGHTS = 8
@@ -213,20 +214,21 @@ class Search:
         score, log = self.simulated(start, first, end, Z, temper)
         return score + np.einsum("ip,ij,jp->p", Z[:width], information, Z[:width]) / temper**2, log
 
-    def found(self) -> list[Proposal]:
-        """The best particle of every sequence, in the order of their scores."""
+    def found(self) -> tuple[list[Proposal], bool]:
+        """The best particle of every sequence, in the order of their scores, and whether it explains the data."""
         flight = self.first_flight()
         if flight is None:
-            return []
+            return [], False
         start, information, first = flight
         out: list[Proposal] = []
         expected = self._expected(first)
+        near = expected + NEAR * np.sqrt(2.0 * expected)
         for temper, more in TEMPERS:
             out += self._tried(start, information, first, temper, PARTICLES * more)
             out.sort(key=lambda p: p.score)
-            if out and out[0].score < expected + 2.0 * UNLIKELY * np.sqrt(2.0 * expected):
+            if out and out[0].score < near:
                 break
-        return self._distinct(out) if out and out[0].score < HOPELESS * expected else []
+        return (self._distinct(out), out[0].score < near) if out and out[0].score < HOPELESS * expected else ([], False)
 
     def _expected(self, first: int) -> float:
         """Of the score of the truth: a one for every number that is compared."""
@@ -331,22 +333,24 @@ class Proposed:
     mesh: Run
     q: np.ndarray
     proposals: tuple[Proposal, ...]
+    first: bool = True
+    """Whether a fit begins with the best of them, and does not come to them only where what it begins with does not explain the data."""
 
     @property
     def best(self) -> Proposal:
         return self.proposals[0]
 
 
-def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int]) -> dict[int, Proposed]:
-    """Of those of these runs in which a body flies freely and strikes something, by their number."""
+def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int], doubtful: Collection[int] = ()) -> dict[int, Proposed]:
+    """Of those of these runs in which a body flies freely and strikes something, by their number; `doubtful`: those in which something may stay closed instead."""
     out = {}
     for r in runs:
         run, states = problem.runs[r], x[r]
         search = Search.of(problem, r, theta, run, states.q, SEED + r)
         with np.errstate(all="ignore"):  # particles may go anywhere
-            proposals = search.found() if search is not None else []
+            proposals, near = search.found() if search is not None else ([], False)
         if search is not None and proposals:
-            out[r] = Proposed(search, run, states.q, tuple(proposals))
+            out[r] = Proposed(search, run, states.q, tuple(proposals), near or r not in doubtful)
     return out
 
 
@@ -354,7 +358,7 @@ def hinted(problem: Problem, theta: np.ndarray, found: Mapping[int, Proposed]) -
     """The unknowns with what most runs' best particles have."""
     out = theta.copy()
     for k in range(len(theta)):
-        own = [p.best.theta[list(problem.columns[r]).index(k)] for r, p in found.items() if k in problem.columns[r]]
+        own = [p.best.theta[list(problem.columns[r]).index(k)] for r, p in found.items() if k in problem.columns[r] and p.first]
         if own:
             out[k] = float(np.median(own))
     return out

@@ -4,12 +4,13 @@ Two corners that strike within some milliseconds look like one; a corner may be 
 `UNLIKELY` standard deviations too large, other sequences of that run are tried, each by a fit of the run alone: with an impact of a neighbouring place just before or after one, with the place of
 one exchanged for the next lowest, and without one. The one with the least cost is kept, if it is less than that of the sequence at hand. What explains the data as well, to `ALIKE`, and gives other values, is listed.
 
-Where friction is unknown, sticking is always consistent: more friction than needed does no harm. So the least friction for which impacts slip is tried as well (`slipping`).
+Where friction is unknown, sticking is always consistent: more friction than needed does no harm. So the least friction for which impacts slip is tried as well (`slipping`). At its limit a slip that stops is
+a stick, with the same cost: that impacts slip has to explain the data better by `ALIKE`, else they stick, and friction is at least so much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,12 +25,13 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.proposals import Proposed
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.estimate.run import Run
+from calibody.estimate.settle import met
 from calibody.estimate.touching import Touching
 from calibody.estimate.untouched import UNLIKELY
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 from calibody.solve.gauss_newton import Settings, Solution
-from calibody.steppers.events import STICK
+from calibody.steppers.events import SLIP, STICK
 
 ROUNDS = 3
 """How often the sequences of runs are exchanged."""
@@ -47,8 +49,10 @@ ALIKE = 3.0
 """Difference of costs (halves of sums of squares) within which two sequences explain the data alike."""
 APART = 1.0
 """Standard deviations by which the values of two such sequences differ, where that is worth saying."""
-LESS = 0.7
-"""Share of the friction that an impact needs to stick, from which it slips."""
+LESS, MORE = 0.7, 1.05
+"""Share of the friction that an impact needs to stick, from which it slips; and times the friction with which it slips, from which it is tried whether it sticks ..."""
+CREEPS = 0.1
+"""... where it slips no faster after it than this share of the speed at which it approached."""
 
 Solve = Callable[[Problem, Sequence[States], np.ndarray, Settings], Solution]
 
@@ -117,7 +121,7 @@ def searched(
         if not new.converged or (solution.converged and new.cost > solution.cost):
             break
         solution = new
-    return slipping(solution, solve, settings), others
+    return sticking(slipping(solution, solve, settings), solve, settings), others
 
 
 def _best(
@@ -142,9 +146,24 @@ def _best(
     tried.sort(key=lambda found: found.cost)
     if not tried:
         return None, []
+    least, spots = tried[0].cost, _spots(tried[0])
+    tried.sort(key=lambda found: (found.cost > least + ALIKE or _spots(found) != spots, _slips(found), found.cost))
     if alone:
         return (tried[0] if tried[0] is not solution else None), list(_alike(tried, problem, r))
     return (tried[0], list(_alike(tried, problem, r))) if tried[0].cost <= now - ALIKE else (None, [])
+
+
+def _spots(solution: Solution) -> list[int]:
+    """Places that are struck."""
+    run = solution.problem.runs[0]
+    return [s.spot for s in run.strikes] if isinstance(run, Struck) else []
+
+
+def _slips(solution: Solution) -> int:
+    """How many impacts slip, where that is all that tells a friction."""
+    problem = solution.problem
+    asked = {p.path.removesuffix(".friction") for e in problem.entries for p in e.places if p.path.endswith(".friction")}
+    return sum(s.mode != STICK and name in asked for run in problem.runs if isinstance(run, Struck) for s, name in zip(run.strikes, run.owners, strict=True))
 
 
 def _same(a: Run, b: Run) -> bool:
@@ -242,9 +261,46 @@ def slipping(solution: Solution, solve: Solve, settings: Settings) -> Solution:
             other = solve(problem, solution.x, theta, settings)
         except (NumericalError, np.linalg.LinAlgError):
             continue
-        if other.converged and other.cost < solution.cost - 1e-6:
+        if other.converged and other.cost < solution.cost - ALIKE:
             solution, problem = other, other.problem
     return solution
+
+
+def sticking(solution: Solution, solve: Solve, settings: Settings) -> Solution:
+    """The fit with more friction, where that is unknown and an impact that slips hardly does: unless slipping explains the data better by `ALIKE`."""
+    if not solution.converged:
+        return solution
+    problem = solution.problem
+    for k, e in enumerate(problem.entries):
+        owners = {p.path.removesuffix(".friction") for p in e.places if p.sensor is None and p.path.startswith("contact.") and p.path.endswith(".friction")}
+        runs = [_stuck(problem, r, solution, owners) for r in range(len(problem.runs))] if owners else []
+        if all(new is old for new, old in zip(runs, problem.runs, strict=False)):
+            continue
+        theta = solution.theta.copy()
+        theta[k] = min(MORE * theta[k], e.upper)
+        try:
+            other = solve(replace(problem, runs=tuple(runs)), solution.x, theta, settings)
+        except (NumericalError, np.linalg.LinAlgError):
+            continue
+        if other.converged and other.cost < solution.cost + ALIKE and _slips(other) < _slips(solution):
+            solution, problem = other, other.problem
+    return solution
+
+
+def _stuck(problem: Problem, r: int, solution: Solution, owners: Collection[str]) -> Run:
+    """A run in which impacts on these contacts that hardly slip stick."""
+    run = problem.runs[r]
+    if not isinstance(run, Struck) or not any(s.mode == SLIP and name in owners for s, name in zip(run.strikes, run.owners, strict=True)):
+        return run
+    model, numbers, _ = problem.model_of(r, solution.theta)
+    found = met(run, model, numbers, solution.x[r])
+    creeps = np.hypot(*found.parting[:, 1:].T) < CREEPS * np.abs(found.approach[:, 0])
+    free = {s.strike for s in run.seats}
+    strikes = [
+        replace(s, mode=STICK, towards=0.0) if s.mode == SLIP and s.tangents and name in owners and creeps[i] and i not in free else s
+        for i, (s, name) in enumerate(zip(run.strikes, run.owners, strict=True))
+    ]
+    return run if tuple(strikes) == run.strikes else replace(run, strikes=tuple(strikes))
 
 
 def _needed(problem: Problem, x: Sequence[States], owner: str) -> Iterator[float]:

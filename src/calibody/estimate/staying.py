@@ -66,7 +66,7 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
     least = max(NODES, round(max(LEAST, SAMPLES * period) / run.h))
     if least > run.K:
         return [], {}
-    sd = _gap_sd(run, model, numbers, states, some)
+    sd = gap_sd(run, model, numbers, states, some)
     hits: list[Hit] = []
     closed: dict[int, np.ndarray] = {}
     for owner in np.unique(spots.owner[some]):
@@ -88,7 +88,26 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
     return _together(sorted(hits, key=lambda hit: hit.time), TOGETHER * max(period, run.h)), closed
 
 
-def _gap_sd(run: Run, model: Model, numbers: Numbers, states: States, some: np.ndarray) -> dict[int, np.ndarray]:
+def certain(hits: Collection[Hit], run: Run, model: Model, numbers: Numbers, states: States) -> bool:
+    """Whether something stays closed for longer than noise could hide that it flies: over that time a bounce would rise by more than `SURE` standard deviations of a sample, and the mean gap of every
+    quarter of it is zero to within as many of a mean."""
+    spots = np.array(sorted({hit.spot for hit in hits}), dtype=np.int64)
+    if not len(spots):
+        return False
+    gap, g = gaps(run.structure, model, numbers, states.q)[spots], float(np.linalg.norm(model.gravity))
+    sd = {s: own + SMALL * float(np.ptp(gap)) for s, own in gap_sd(run, model, numbers, states, spots).items()}
+    samples = np.median([len(d.times) for d in run.data]) / run.K
+    for hit in hits:
+        until, own = hit.until or hit.time, gap[np.searchsorted(spots, hit.spot)]
+        at = np.flatnonzero((run.times >= hit.time) & (run.times <= until))
+        spread, parts = float(np.median(sd[hit.spot])), [part for part in np.array_split(own[at], 4) if len(part)]
+        still = all(abs(part.mean()) < SURE * spread / np.sqrt(max(samples * len(part), 1.0)) for part in parts)
+        if still and g * (until - hit.time) ** 2 / 8.0 > SURE * spread:
+            return True
+    return False
+
+
+def gap_sd(run: Run, model: Model, numbers: Numbers, states: States, some: np.ndarray) -> dict[int, np.ndarray]:
     """(nodes,) of every spot."""
     from calibody.estimate.lasting import touched
 

@@ -98,7 +98,7 @@ class Touching:
         """The problem with the impacts that are proposed for its runs, or that their first motion shows, and a motion that has them; a sentence where one is asked about that there is not."""
         both = []
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
-            if r in proposed:
+            if r in proposed and proposed[r].first:
                 both.append(self.as_proposed(problem, proposed[r], proposed[r].best, theta))
                 continue
             model, numbers, sensors = problem.model_of(r, theta)
@@ -109,12 +109,18 @@ class Touching:
         return replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
 
     def proposed(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
-        """Of runs in which a body flies freely and nothing stays closed, the sequences of impacts that a search by simulation finds."""
+        """Of runs in which a body flies freely, the sequences of impacts that a search by simulation finds. In noise several impacts look like contact that lasts: where that could be, a fit
+        begins with single impacts only if they explain the data; where something certainly stays closed, there is no search."""
         if self.mode != LAW:
             return {}
-        models = [problem.model_of(r, theta)[:2] for r in range(len(problem.runs))]
-        flies = [r for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)) if not staying.found(run, *models[r], states, self.loose)[0]]
-        return proposals.proposed(problem, x, theta, flies)
+        flies, doubtful = [], []
+        for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            model, numbers, _ = problem.model_of(r, theta)
+            stays, _ = staying.found(run, model, numbers, states, self.loose)
+            if not staying.certain(stays, run, model, numbers, states):
+                flies.append(r)
+                doubtful += [r] if stays else []
+        return proposals.proposed(problem, x, theta, flies, doubtful)
 
     def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Struck, States]:
         """A run with the impacts of a proposal, and the motion of its particle."""
