@@ -138,8 +138,12 @@ class Struck(Run):
     @property
     def actual(self) -> np.ndarray:
         """(nodes of the mesh,) the node that is the motion there."""
+        return self.actual_with(np.asarray(self.taus))
+
+    def actual_with(self, taus: np.ndarray) -> np.ndarray:
+        """The same with impacts at these times."""
         assert self.mesh is not None
-        flight = np.searchsorted(np.asarray(self.taus), self.mesh.times, side="right")
+        flight = np.searchsorted(taus, self.mesh.times, side="right")
         k = np.arange(self.mesh.K)
         return self.offsets[flight] + np.clip(k, *self.spans[flight].T) - self.spans[flight, 0]
 

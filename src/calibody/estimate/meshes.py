@@ -23,10 +23,11 @@ from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.maximise import maximise
+from calibody.estimate.outlying import explained
 from calibody.estimate.problem import Problem
 from calibody.estimate.proposals import Proposed, hinted
 from calibody.estimate.run import Run
-from calibody.estimate.sequence import searched, told_of
+from calibody.estimate.sequence import ALIKE, searched, told_of
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
 from calibody.estimate.touching import Touching, refined
 from calibody.estimate.unforced import forces_wanted
@@ -49,6 +50,8 @@ ROUNDS = 40
 """Most turns between the motion and its noise."""
 NOISE_SETTLED = 0.03
 """Relative change of a standard deviation of noise, and of the parameters in their own sd, that ends those turns."""
+DEARER = 1.1
+"""Times as large as before (and `ALIKE` more) the cost may be with an impact more where the motion went through something, or one less that pulled: beyond, it explains nothing."""
 KNOWN = ("history", "notes", "hypers", "coarsest", "blunt", "hold")
 """What `Meshes` has learnt on coarser meshes."""
 
@@ -152,10 +155,7 @@ class Meshes:
         problem, solution = self._rubbed(first, x, theta, rates, coarse, 0.03 if rough else TOLERANCE)
         if coarse is None and self.touching.act:
             first = first.sharpened(FRICTION_STAGES[-1] * rates if self.friction else rates)
-            solution, others = searched(
-                self.touching, (first, x), solution, theta, self._minimised, Settings(tolerance=0.03 if rough else TOLERANCE), self.given, self.proposed
-            )
-            problem, self.notes = solution.problem, [*self.notes, *map(told_of, others)]
+            problem, solution = self._explained(first, x, theta, solution, Settings(tolerance=0.03 if rough else TOLERANCE))
         if self.robust and solution.converged:
             problem, solution = robust_loss.reweighted(problem, solution, lambda p, s: self._tried(p, s.x, s.theta, Settings(tolerance=0.01)))
         if self.hypers:
@@ -164,16 +164,28 @@ class Meshes:
             solution = self._minimised(problem, solution.x, solution.theta, Settings())
         return Level(solution.problem, solution, self.given)
 
+    def _explained(self, first: Problem, x: Sequence[States], theta: np.ndarray, solution: Solution, settings: Settings) -> tuple[Problem, Solution]:
+        """With other impacts where these do not explain the data; `first`: what it began with."""
+        if len(first.runs) > 1 and self.proposed:
+            solution, cuts = explained(self.touching, (first, x), solution, theta, self._minimised, settings, self.proposed)
+            self.notes += [cut.told(self.recordings[cut.run].name) for cut in cuts]
+            self.recordings = [run.recording for run in solution.problem.runs] if cuts else self.recordings
+        else:
+            solution, others = searched(self.touching, (first, x), solution, theta, self._minimised, settings, self.given, self.proposed)
+            self.notes += map(told_of, others)
+        return solution.problem, solution
+
     def _minimised(self, problem: Problem, x: Sequence[States], theta: np.ndarray, settings: Settings) -> Solution:
         """Gauss-Newton; again with an impact more where the motion goes through something."""
         with np.errstate(all="ignore" if self.touching.act else None):  # a wrong sequence of impacts may lead anywhere
             solution = self._tried(problem, x, theta, settings)
+            known = self.proposed if len(problem.runs) > 1 else ()
             for _ in range(self.touching.rounds):
-                more = self.touching.completed(solution) if solution.converged else None
+                more = self.touching.completed(solution, known) if solution.converged else None
                 if more is None:
                     break
                 new = self._tried(more[0], more[1], solution.theta, settings)
-                if not new.converged:  # what is still in the way is said at the end
+                if not new.converged or new.cost > DEARER * solution.cost + ALIKE:  # what is still in the way is said at the end
                     break
                 solution = new
         return solution

@@ -12,7 +12,9 @@ less steep.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +24,6 @@ from calibody.estimate.kinks import representatives
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
-from calibody.estimate.settle import TAIL
 from calibody.estimate.unknowns import Entry
 from calibody.estimate.watched import Start, Watched, coordinates
 from calibody.mechanics.structure import Numbers
@@ -62,6 +63,15 @@ SPREAD, FEW = 40, 0.1
 """Flights that the data of the first allow, which are drawn to see when it ends, and the share of them that may touch before."""
 TEMPERS = ((1.0, 1), (3.0, 2), (10.0, 2), (1.0, 3))
 """What noise is multiplied by, and the number of particles, try after try."""
+BRIEF = 2
+"""Tries of a run in which something seems to stay closed: chatter looks like rest, and rest is not explained by impacts however long they are looked for."""
+NARROW, SURELY, SCATTER = 0.1, 3.0, 1.4826
+"""Once all runs have been searched: the least relative half width within which numbers that they share are looked for again, how many standard deviations of their median, and what the median
+distance from it is multiplied by to be a standard deviation."""
+TYPICAL = 2.0
+"""Times what is typical for the runs of a fit up to which a score explains one of them."""
+BETTER = 0.7
+"""Share of the score before that a try has to come down to for another to be worth while."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,21 +224,44 @@ class Search:
         score, log = self.simulated(start, first, end, Z, temper)
         return score + np.einsum("ip,ij,jp->p", Z[:width], information, Z[:width]) / temper**2, log
 
-    def found(self) -> tuple[list[Proposal], bool]:
-        """The best particle of every sequence, in the order of their scores, and whether it explains the data."""
-        flight = self.first_flight()
-        if flight is None:
+    def within(self, centre: np.ndarray, width: np.ndarray) -> Search:
+        """The same with the unknowns of the problem so near these values; where the width is infinite, in their boxes."""
+        new = copy(self)
+        near, wide = centre[self.columns[self.free]], width[self.columns[self.free]]
+        new.box = np.stack([np.maximum(self.box[:, 0], near - wide), np.minimum(self.box[:, 1], near + wide)], axis=1)
+        new.box[:, 1] = np.maximum(new.box[:, 1], new.box[:, 0])
+        new.logarithmic = self.logarithmic & (new.box[:, 0] > 0.0)
+        return new
+
+    def found(self, tries: int = len(TEMPERS), level: float = 1.0) -> tuple[list[Proposal], bool]:
+        """The best particle of every sequence, in the order of their scores, and whether it explains the data. `level`: what the truth's score is expected to be, for each number that is compared."""
+        if self.flight is None:
             return [], False
-        start, information, first = flight
+        start, information, first = self.flight
         out: list[Proposal] = []
-        expected = self._expected(first)
-        near = expected + NEAR * np.sqrt(2.0 * expected)
-        for temper, more in TEMPERS:
+        plain, before = self._expected(first), np.inf
+        expected = level * plain
+        near = max(expected, plain + NEAR * np.sqrt(2.0 * plain))
+        for temper, more in TEMPERS[:tries]:
             out += self._tried(start, information, first, temper, PARTICLES * more)
             out.sort(key=lambda p: p.score)
-            if out and out[0].score < near:
+            best = out[0].score if out else np.inf
+            if best < (expected if level > 1.0 else near) or (np.isfinite(before) and best > BETTER * before):
                 break
-        return (self._distinct(out), out[0].score < near) if out and out[0].score < HOPELESS * expected else ([], False)
+            before = best
+        return (
+            (self._distinct(out), out[0].score < (near if level == 1.0 else TYPICAL * expected)) if out and out[0].score < HOPELESS * expected else ([], False)
+        )
+
+    @cached_property
+    def flight(self) -> tuple[Start, np.ndarray, int] | None:
+        """See `first_flight`."""
+        return self.first_flight()
+
+    def level(self, proposal: Proposal) -> float:
+        """The score of a proposal for each number that is compared."""
+        assert self.flight is not None
+        return proposal.score / max(self._expected(self.flight[2]), 1.0)
 
     def _expected(self, first: int) -> float:
         """Of the score of the truth: a one for every number that is compared."""
@@ -293,9 +326,9 @@ class Search:
 
     def _proposals(self, Z: np.ndarray, score: np.ndarray, log: Log, start: Start, at: float) -> Iterator[Proposal]:
         width, values = 2 * self.flyer.freedom, self.values(Z)
-        seen, run = set(), self.problem.runs[self.r].recording
+        seen = set()
         for p in np.argsort(score):
-            count = int((log.times[:, p] <= run.end - TAIL * run.period).sum())
+            count = self._told(log.times[:, p], log.spots[:, p])
             spots, slips = tuple(int(self.flyer.kept[k]) for k in log.spots[:count, p]), tuple(map(bool, log.slips[:count, p]))
             if count and (spots, slips) not in seen:
                 seen.add((spots, slips))
@@ -304,6 +337,13 @@ class Search:
                 yield Proposal(
                     tuple(Hit(float(t), s) for t, s in zip(log.times[:count, p], spots, strict=True)), slips, theta, float(score[p]), start, Z[:width, p], at
                 )
+
+    def _told(self, times: np.ndarray, spots: np.ndarray) -> int:
+        """How many of a particle's impacts are those of a run: not what comes after its end, nor what one place does that bounces ever faster until it rests."""
+        run = self.problem.runs[self.r]
+        count = int((times < run.recording.end).sum())
+        quick = np.flatnonzero((np.diff(times[:count]) < run.h) & (np.diff(spots[:count]) == 0))
+        return int(quick[0]) + 1 if len(quick) else count
 
     # -- a motion to begin a fit with ----------------------------------------------------------------------------------------------
 
@@ -342,16 +382,46 @@ class Proposed:
 
 
 def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int], doubtful: Collection[int] = ()) -> dict[int, Proposed]:
-    """Of those of these runs in which a body flies freely and strikes something, by their number; `doubtful`: those in which something may stay closed instead."""
-    out = {}
+    """Of those of these runs in which a body flies freely and strikes something, by their number; `doubtful`: those in which something may stay closed instead.
+
+    Several runs are searched twice: first each with numbers of its own, then all with those that they share near the median of what the first search found. A single run may explain itself best by numbers
+    that no other has, and with another sequence.
+    """
+    searches = {}
     for r in runs:
-        run, states = problem.runs[r], x[r]
-        search = Search.of(problem, r, theta, run, states.q, SEED + r)
-        with np.errstate(all="ignore"):  # particles may go anywhere
-            proposals, near = search.found() if search is not None else ([], False)
-        if search is not None and proposals:
-            out[r] = Proposed(search, run, states.q, tuple(proposals), near or r not in doubtful)
+        search = Search.of(problem, r, theta, problem.runs[r], x[r].q, SEED + r)
+        if search is not None:
+            searches[r] = search
+    out: dict[int, Proposed] = {}
+
+    def put(r: int, search: Search, found: tuple[list[Proposal], bool]) -> None:
+        if found[0]:
+            out[r] = Proposed(search, problem.runs[r], x[r].q, tuple(found[0]), found[1] or r not in doubtful)
+
+    with np.errstate(all="ignore"):  # particles may go anywhere
+        for r, search in searches.items():
+            put(r, search, search.found(BRIEF if r in doubtful and len(searches) > 1 else len(TEMPERS)))
+        if len(out) < 2:
+            return out
+        centre, width = shared(problem, theta, out)
+        level = max(1.0, float(np.median([p.search.level(p.best) for p in out.values()])))
+        for r, search in searches.items():
+            if search.flight is not None and (r in out or r not in doubtful):
+                near = search.within(centre, width)
+                put(r, near, near.found(BRIEF, level))
     return out
+
+
+def shared(problem: Problem, theta: np.ndarray, found: Mapping[int, Proposed]) -> tuple[np.ndarray, np.ndarray]:
+    """Where unknowns that all runs share are, by what most of them say, and how sure that is; infinite of what is a run's own, or says nothing to them."""
+    centre, width = theta.copy(), np.full(len(theta), np.inf)
+    for k, e in enumerate(problem.entries):
+        own = np.array([p.best.theta[list(problem.columns[r]).index(k)] for r, p in found.items() if k in problem.columns[r][p.search.free]])
+        if e.run is None and len(own) > 1:
+            centre[k] = np.median(own)
+            sd = SCATTER * float(np.median(np.abs(own - centre[k]))) / np.sqrt(len(own))
+            width[k] = max(SURELY * sd, NARROW * abs(centre[k]))
+    return centre, width
 
 
 def hinted(problem: Problem, theta: np.ndarray, found: Mapping[int, Proposed]) -> np.ndarray:

@@ -106,7 +106,7 @@ def searched(
         runs, found = list(problem.runs), []
         theta = solution.theta if solution.converged else begin
         for r in bad:
-            candidates = _proposed(touching, problem, r, begin, proposed[r]) if r in proposed else _varied_runs(touching, problem, r, x[r], theta, begin)
+            candidates = proposed_runs(touching, problem, r, begin, proposed[r]) if r in proposed else varied_runs(touching, problem, r, x[r], theta, begin)
             best, alike = _best(problem, r, x[r], theta, solution, candidates, solve)
             others += alike
             if best is not None:
@@ -132,7 +132,7 @@ def _best(
     now = costs(problem, [*[states] * len(problem.runs)], theta)[r][0] / 2.0 if solution.converged else np.inf
     tried: list[Solution] = [solution] if solution.converged and alone else []
     for candidate, start, begin in candidates:
-        if any(_same(candidate, other.problem.runs[0]) for other in tried):
+        if any(same(candidate, other.problem.runs[0]) for other in tried):
             continue
         try:
             with np.errstate(all="ignore"):
@@ -141,7 +141,7 @@ def _best(
                 )
         except (CalibodyError, NumericalError, np.linalg.LinAlgError, FloatingPointError):
             continue
-        if found.converged and not any(_same(found.problem.runs[0], other.problem.runs[0]) for other in tried):
+        if found.converged and not any(same(found.problem.runs[0], other.problem.runs[0]) for other in tried):
             tried.append(found)
     tried.sort(key=lambda found: found.cost)
     if not tried:
@@ -166,14 +166,14 @@ def _slips(solution: Solution) -> int:
     return sum(s.mode != STICK and name in asked for run in problem.runs if isinstance(run, Struck) for s, name in zip(run.strikes, run.owners, strict=True))
 
 
-def _same(a: Run, b: Run) -> bool:
+def same(a: Run, b: Run) -> bool:
     """Whether two runs have the same impacts, in the same modes."""
     mine, its = (run.strikes if isinstance(run, Struck) else () for run in (a, b))
     stays = [run.holds if isinstance(run, Struck) else () for run in (a, b)]
     return stays[0] == stays[1] and [(s.spot, s.mode, s.towards) for s in mine] == [(s.spot, s.mode, s.towards) for s in its]
 
 
-def _proposed(touching: Touching, problem: Problem, r: int, begin: np.ndarray, found: Proposed) -> Iterator[tuple[Run, States, np.ndarray]]:
+def proposed_runs(touching: Touching, problem: Problem, r: int, begin: np.ndarray, found: Proposed) -> Iterator[tuple[Run, States, np.ndarray]]:
     """Runs with the sequences of particles that come near the data, the first of each, their motions and numbers."""
     run, seen = problem.runs[r], set()
     found = replace(found, mesh=run.changed((), ()) if isinstance(run, Struck) else run)  # with what the fit has made of it
@@ -186,9 +186,7 @@ def _proposed(touching: Touching, problem: Problem, r: int, begin: np.ndarray, f
         yield candidate, start, proposal.theta
 
 
-def _varied_runs(
-    touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray
-) -> Iterator[tuple[Run, States, np.ndarray]]:
+def varied_runs(touching: Touching, problem: Problem, r: int, states: States, theta: np.ndarray, begin: np.ndarray) -> Iterator[tuple[Run, States, np.ndarray]]:
     """Runs with a sequence that is a little different, and their first motions."""
     run, columns = problem.runs[r], problem.columns[r]
     model, numbers, sensors = problem.model_of(r, theta)

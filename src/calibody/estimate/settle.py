@@ -18,6 +18,7 @@ from calibody.estimate.flights import Struck
 from calibody.estimate.hits import gaps
 from calibody.estimate.layout import IMPACTS, NODES, States, interpolated
 from calibody.estimate.run import Run
+from calibody.estimate.staying import gap_sd
 from calibody.estimate.strikes import LAWLESS, Met, Strike
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
@@ -33,7 +34,7 @@ SLIPPING = 0.2
 TAIL = 3.0
 """Sampling periods before the end of a recording in which nothing is missed: what follows an impact there is hardly seen."""
 THROUGH = 1e-3
-"""How deep a motion may be inside something, relative to the range of the gap in the run."""
+"""How deep a motion may be inside something, relative to the range of the gap in the run; and as deep as one standard deviation that a sample leaves of the gap."""
 
 
 def met(run: Struck, model: Model, numbers: Numbers, states: States) -> Met:
@@ -107,13 +108,25 @@ def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tup
         if changed != strike or _passed(run, i, sampled[i]):
             changed = replace(changed, changes=strike.changes + 1)
         new.append(changed)
-    order = np.argsort(values[:, 0], kind="stable")
-    taus, keep, new = np.sort(sampled), order.tolist(), [new[i] for i in order]
+    order = _order(values[:, 0], new)
+    new = [new[i] if i == k else replace(new[i], changes=max(new[i].changes, run.strikes[i].changes + 1)) for k, i in enumerate(order)]
+    taus, keep = np.sort(sampled), order
     if tuple(new) == run.strikes:
         return None
     moved_, to = moved(run, states, keep, new, taus, model, numbers)
     assert isinstance(moved_, Struck)
     return moved_, to
+
+
+def _order(times: np.ndarray, strikes: Sequence[Strike]) -> list[int]:
+    """In which order impacts come: that of their times, but two that have changed often stay as they are, since two corners that strike at once go back and forth otherwise."""
+    order = list(range(len(times)))
+    for _ in order:
+        for k in range(len(order) - 1):
+            a, b = order[k], order[k + 1]
+            if times[a] > times[b] and min(strikes[a].changes, strikes[b].changes) < MOST:
+                order[k], order[k + 1] = b, a
+    return order
 
 
 def _joined_well(found: Met, i: int, h: float) -> bool:
@@ -203,11 +216,17 @@ class Missed:
 def missed(run: Run, model: Model, numbers: Numbers, states: States) -> Missed | None:
     """Where the motion goes deepest through something, at the time when it enters; None: nowhere."""
     mesh = run.mesh if isinstance(run, Struck) and run.mesh is not None else run
-    gap = gaps(run.structure, model, numbers, states.q[:, run.actual])
+    at = run.actual_with(np.sort(states.parts[IMPACTS][:, 0])) if isinstance(run, Struck) and run.strikes else run.actual
+    gap = gaps(run.structure, model, numbers, states.q[:, at])
     if isinstance(run, Struck):
         gap[run.shut] = np.inf
     depth = np.where(np.isfinite(gap), -gap, -1.0) / np.maximum(np.ptp(np.where(np.isfinite(gap), gap, 0.0), axis=1, keepdims=True), 1e-300)
     depth[:, mesh.times > run.recording.end - TAIL * run.recording.period] = -1.0
+    deep = [int(s) for s in np.flatnonzero(depth.max(axis=1) > THROUGH)]
+    if deep:  # and deeper than what samples can tell
+        sd = gap_sd(run, model, numbers, states, np.array(deep))
+        for s in deep:
+            depth[s, -gap[s] <= sd[s][at]] = -1.0
     spot, node = np.unravel_index(int(np.argmax(depth)), depth.shape)
     if depth[spot, node] <= THROUGH:
         return None

@@ -108,7 +108,7 @@ def certain(hits: Collection[Hit], run: Run, model: Model, numbers: Numbers, sta
 
 
 def gap_sd(run: Run, model: Model, numbers: Numbers, states: States, some: np.ndarray) -> dict[int, np.ndarray]:
-    """(nodes,) of every spot."""
+    """(nodes,) of every spot: what single samples leave of its gap."""
     from calibody.estimate.lasting import touched
 
     covariance, K = noise(run, model, numbers, states), run.K

@@ -6,7 +6,7 @@ looked for along the first motion, which knows nothing of them (`kinks.py`); the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,18 +163,18 @@ class Touching:
             impacts[i, 1:] = impulse
         return replace(run, strikes=tuple(strikes)), states.changed(**{IMPACTS: impacts})
 
-    def completed(self, solution: Solution) -> tuple[Any, list[States]] | None:
-        """The problem without impacts that pull, and with one more where the motion of a run goes through something; None where there are none such."""
+    def completed(self, solution: Solution, known: Collection[int] = ()) -> tuple[Any, list[States]] | None:
+        """The problem without impacts that pull, and with one more where the motion of a run goes through something, but of those that are `known`, whose sequence was searched; None where there are none such."""
         problem, x = solution.problem, list(solution.x)
         runs, more = list(problem.runs), False
         for r, run in enumerate(runs):
             model, numbers, sensors = problem.model_of(r, solution.theta)
-            other = self._other(run, x[r], model, numbers, sensors)
+            other = self._other(run, x[r], model, numbers, sensors, r in known)
             if other is not None:
                 (runs[r], x[r]), more = other, True
         return (replace(problem, runs=tuple(runs)), x) if more else None
 
-    def _other(self, run: Run, states: States, model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States] | None:
+    def _other(self, run: Run, states: States, model: Model, numbers: Numbers, sensors: Sensors, searched: bool) -> tuple[Run, States] | None:
         """A run without what pulls, or with what the motion goes through; None where neither is."""
         if isinstance(run, Struck):
             pushed = pushing(run, states, model, numbers) if run.strikes else None
@@ -183,7 +183,7 @@ class Touching:
             holds = held.released(run, states)
             if holds is not None:
                 return landing.held_anew(run, states, holds, model, numbers)
-        hit = missed(run, model, numbers, states)
+        hit = None if searched else missed(run, model, numbers, states)
         if hit is None:
             return None
         if isinstance(run, Struck):

@@ -309,9 +309,9 @@ def soft(model: Model, entry_list: Sequence[Entry]) -> set[str]:
 
 
 def _owners(model: Model, entry_list: Sequence[Entry], words: tuple[str, ...]) -> set[str]:
-    """Joints, and transmissions by their path, of which a number that ends in one of the words is unknown."""
+    """Joints, and transmissions by their path, of which a number that ends in one of the words is unknown; contacts rub too, but by laws of their own."""
     places = (paths.resolve(model, p.path) for e in entry_list for p in e.places if p.sensor is None and p.path.endswith(words))
-    return {owner_of(place) for place in places}
+    return {owner_of(place) for place in places if place.kind != "contact"}
 
 
 def owner_of(place: paths.Place) -> str:
