@@ -135,7 +135,7 @@ def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_page_on_the_regularised_stepper_runs_and_names_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "spook.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    block, contacts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(block, "spook.md", "exec"), {})
     found = re.fullmatch(r"unexplained forces at most (\S+) N, friction at most (\S+) N m\n", capsys.readouterr().out)
     assert found is not None and float(found[1]) < 1e-3 < 1.0 and 0.0 < float(found[2]) < 0.1
@@ -144,6 +144,9 @@ def test_the_page_on_the_regularised_stepper_runs_and_names_every_setting(capsys
         assert row is not None and float(row[1]) == field.default, field.name
     for figure in re.findall(r"\((figures/\S+\.svg)\)", page):
         assert (ROOT / "docs" / figure).read_text(encoding="utf-8").startswith("<svg"), figure
+    exec(compile(contacts, "spook.md", "exec"), {})
+    force, com = re.findall(r"\[(.*?)\]", capsys.readouterr().out)
+    assert [float(x) for x in force.split()] == pytest.approx([-0.3 * 2.0 * 9.81, 0.0, 2.0 * 9.81], rel=1e-4, abs=1e-4) and 0.3 < float(com.split()[0]) < 0.4
 
 
 def test_the_page_on_the_shadow_method_runs(capsys: pytest.CaptureFixture[str]) -> None:

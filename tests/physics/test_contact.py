@@ -390,7 +390,7 @@ def test_a_start_inside_is_refused() -> None:
 def test_other_steppers() -> None:
     ball = single("sphere", (0.1,), 1.0, (0.004,) * 3)
     motion = cb.simulate(ball, 0.5, h=0.01, initial={"joint.free.position": (0, 0, 0.3)}, stepper="spook")
-    assert motion["body.block.position"][-1, 2] < -0.5 and any("Contacts and limits do not act" in note for note in motion.notes)
+    assert motion["body.block.position"][-1, 2] == pytest.approx(0.1, abs=1e-3) and not motion.notes  # more in test_spook_contact.py
     with pytest.raises(cb.SimulationError, match="works in joint coordinates"):
         cb.simulate(ball, 0.5, h=0.01, stepper="time_stepping", coordinates="free")
 

@@ -104,7 +104,8 @@ def disc_plane(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     c, z, R, r = place(a, data[:3]), turned(a.R, data[3:6]), data[6], data[7]
     w = _dot(n, z) * z - n
     s = _dot(w, w)
-    length, lift = np.sqrt(s + FLAT * FLAT * (1.0 - s)), 2.0 * FLAT * np.exp(-0.01 * s / FLAT**2)
+    xp = al.library(s)
+    length, lift = xp.sqrt(s + FLAT * FLAT * (1.0 - s)), 2.0 * FLAT * xp.exp(-0.01 * s / FLAT**2)
     gap = _dot(n, c - origin) - R * (length - lift) - r
     at = c + R * ((1.0 - FLAT * FLAT) / length + 0.02 * lift / FLAT**2) * w - r * n
     return Touch(gap, n, at, at - gap * n)
@@ -144,12 +145,12 @@ def segment_segment(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     p0, p1, q0, q1 = place(a, data[:3]), place(a, data[3:6]), place(b, data[7:10]), place(b, data[10:13])
     u, v, w = p1 - p0, q1 - q0, p0 - q0
     uu, uv, vv, uw, vw = _dot(u, u), _dot(u, v), _dot(v, v), _dot(u, w), _dot(v, w)
-    least = TINY * TINY
+    least, xp = TINY * TINY, al.library(uv)
     across = uu * vv - uv * uv
-    s = np.where(across > 1e-12 * uu * vv, np.clip((uv * vw - vv * uw) / np.maximum(across, least), 0.0, 1.0), 0.5)
-    t = np.clip((uv * s + vw) / np.maximum(vv, least), 0.0, 1.0)
-    s = np.clip((uv * t - uw) / np.maximum(uu, least), 0.0, 1.0)
-    t = np.clip((uv * s + vw) / np.maximum(vv, least), 0.0, 1.0)
+    s = xp.where(across > 1e-12 * uu * vv, xp.clip((uv * vw - vv * uw) / xp.maximum(across, least), 0.0, 1.0), 0.5)
+    t = xp.clip((uv * s + vw) / xp.maximum(vv, least), 0.0, 1.0)
+    s = xp.clip((uv * t - uw) / xp.maximum(uu, least), 0.0, 1.0)
+    t = xp.clip((uv * s + vw) / xp.maximum(vv, least), 0.0, 1.0)
     return _only((s > 0.0) & (s < 1.0) & (t > 0.0) & (t < 1.0), _balls(p0 + s * u, data[6], q0 + t * v, data[13]))
 
 
@@ -186,12 +187,13 @@ def segment_box(a: Pose, b: Pose, data: np.ndarray) -> Touch:
     """data: end, end, radius | centre, axes, half sizes; only where the nearest point is between the ends."""
     p0, p1, box = place(a, data[:3]), place(a, data[3:6]), data[7:22]
     x0, x1, half = _in_box(b, box, p0), _in_box(b, box, p1), box[12:15]
-    low, high = np.zeros_like(p0[0]), np.ones_like(p0[0])
+    xp = al.library(x0)
+    low, high = 0.0 * x0[0], 0.0 * x0[0] + 1.0
     for _ in range(BISECTIONS):
         t = 0.5 * (low + high)
         x = x0 + t * (x1 - x0)
-        rising = _dot(x - np.clip(x, -half, half), x1 - x0) > 0.0
-        low, high = np.where(rising, low, t), np.where(rising, t, high)
+        rising = _dot(x - xp.clip(x, -half, half), x1 - x0) > 0.0
+        low, high = xp.where(rising, low, t), xp.where(rising, t, high)
     t = 0.5 * (low + high)
     return _only((t > EDGE) & (t < 1.0 - EDGE), _ball_box(p0 + t * (p1 - p0), data[6], b, box))
 

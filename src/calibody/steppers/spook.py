@@ -21,10 +21,12 @@ from calibody.mechanics.structure import AUTO, FREE, Numbers, Structure, refuse_
 from calibody.model import Model, Muscle
 from calibody.steppers import spook_inverse, spook_step
 from calibody.steppers.base import AbstractStepper, Start, Trajectory
+from calibody.steppers.contact import gaps_along, refuse_inside
 from calibody.steppers.motion import Motion
+from calibody.steppers.spook_contact import Places
 from calibody.steppers.spook_inverse import Forces
 from calibody.steppers.spook_rows import Rows, Values, moving, step_velocities
-from calibody.steppers.step import PIECE, axes_of, piece
+from calibody.steppers.step import PIECE, axes_of, piece, size_of_dofs
 from calibody.steppers.variational import Variational
 
 
@@ -36,6 +38,10 @@ class Gone:
     """(nq, steps + 1)"""
     forces: np.ndarray
     """(nc, steps): of the constraints."""
+    pushes: np.ndarray
+    """(steps, places, 3): of contacts and limits."""
+    normals: np.ndarray
+    """(steps, places): the normal parts of these."""
     pivots: int
     failure: str | None
 
@@ -73,9 +79,6 @@ class Spook(AbstractStepper):
             raise SimulationError(f'stepper="spook" moves every body by itself, so coordinates = {asked!r} does not fit; leave it out, or give "free".')
         return FREE
 
-    def touches(self) -> bool:
-        return False
-
     def viscous_below(self) -> float:
         """Friction is exact here; forces computed from a motion afterwards need some rate, as the variational stepper's."""
         return Variational().friction_rate
@@ -87,38 +90,49 @@ class Spook(AbstractStepper):
         return np.where(numbers.softness[0] > 0.0, numbers.softness, own)
 
     def values(self, rows: Rows, numbers: Numbers, model: Model, possible: bool = True) -> Values:
-        return Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
+        found = Values.of(rows, numbers, model, self.softness(rows.structure, numbers), self.slip, self.limit_slope, possible)
+        if rows.places is None:
+            return found
+        settings = (self.compliance, self.angular_compliance), (self.relaxation, self.angular_relaxation), self.slip, self.limit_slope
+        return found._replace(places=rows.places.values(*settings))
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
         refuse_driven(structure, "spook")
         if structure.rolling.any():
             owner = structure.row_owners[int(np.argmax(structure.rolling))]
             raise SimulationError(f'{owner} rolls or glides, which stepper="spook" does not know; use stepper="variational".')
-        rows = _rows(structure, numbers)
+        places = Places.of(structure)
+        rows = _rows(structure, numbers, places)
         values = self.values(rows, numbers, structure.model)
+        if places is not None:
+            gaps = gaps_along(places.spots, numbers, start.q[:, None], start.s)[:, 0]
+            refuse_inside(places.spots, structure.model, gaps, float(size_of_dofs(structure, numbers).max(initial=1.0)))
         v = velocities(structure, numbers, values, start)
         state = spook_step.State(start.q, v, start.s, axis_rates(structure, numbers, start), np.zeros(rows.complementary, dtype=bool))
         gone = self.go(rows, values, state, control, applied, h)
         last = gone.forces[:, -1:] if gone.forces.shape[1] else np.zeros((structure.nc, 1))
-        return Trajectory(gone.q, np.concatenate([gone.forces, last], axis=1), gone.pivots, np.ones(structure.nc, dtype=bool), gone.failure)
+        log = None if places is None else places.log(numbers, gone.q, gone.pushes, gone.normals, applied.shape[1] + 1)
+        return Trajectory(gone.q, np.concatenate([gone.forces, last], axis=1), gone.pivots, np.ones(structure.nc, dtype=bool), gone.failure, contacts=log)
 
     def go(self, rows: Rows, values: Values, state: spook_step.State, control: np.ndarray, applied: np.ndarray, h: float) -> Gone:
         """Steps from any state."""
         advance = spook_step.compiled(rows, values, state, len(control))
-        nodes, forces, n = [np.asarray(state.q)[None]], [np.zeros((0, rows.structure.nc))], applied.shape[1]
+        nodes, n = [np.asarray(state.q)[None]], applied.shape[1]
+        made = [[np.zeros((0, rows.structure.nc)), np.zeros((0, rows.normals, 3)), np.zeros((0, rows.normals))]]
         pivots, failure = 0, None
         for first in range(0, n, PIECE):
             count = min(PIECE, n - first)
             u, f = piece(control, first), piece(applied, first)
-            done, state, q, multipliers, status, used = advance(values, state, u, f, np.int32(count), np.float64(h))
+            done, state, q, forces, status, used = advance(values, state, u, f, np.int32(count), np.float64(h))
             done, status = int(done), int(status)
             nodes.append(np.asarray(q)[:done])
-            forces.append(np.asarray(multipliers)[:done])
+            made.append([np.asarray(x)[:done] for x in forces])
             pivots += int(used)
             if status != spook_step.CONVERGED:
                 failure = self._why(spook_step.Step(rows), values, state, u[:, done], f[:, done], status, (first + done) * h, h)
                 break
-        return Gone(np.concatenate(nodes).T, np.concatenate(forces).T, pivots, failure)
+        lam, pushes, normals = (np.concatenate(parts) for parts in zip(*made, strict=True))
+        return Gone(np.concatenate(nodes).T, lam.T, pushes, normals, pivots, failure)
 
     def _why(
         self, step: spook_step.Step, values: Values, state: spook_step.State, u: np.ndarray, applied: np.ndarray, status: int, time: float, h: float
@@ -131,9 +145,9 @@ class Spook(AbstractStepper):
         if status == spook_step.NOT_FINITE:
             return f"At t = {time:.6g} s the step of {h:g} s gives no finite velocity, fastest is {fastest}; try a step of {h / 4:g} s{springs}."
         problem = jax.jit(lambda: step.problem(values, step.pieces(values, state.q, state.v, state.s, u, applied), state, h))()
-        joint = rows.complementary_joints[int(np.argmin(np.asarray(problem.q)))]
+        owner = rows.complementary_owners[int(np.argmin(np.asarray(problem.q)))]
         why = lcp.SENTENCES[int(jax.jit(step.solve)(problem, state.active).status)].split(":")[0].rstrip(".")
-        return f"At t = {time:.6g} s the dry friction of joint.{joint} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
+        return f"At t = {time:.6g} s {owner} cannot be resolved ({why}); try a step of {h / 4:g} s, or more compliance."
 
     def inverse_dynamics(self, motion: Motion) -> Forces:
         """What a motion (of any stepper, in `free` coordinates) needs beyond the model's own forces, as this stepper would have to exert it."""
@@ -175,12 +189,12 @@ def velocities(structure: Structure, numbers: Numbers, values: Values, start: St
     return out
 
 
-def _rows(structure: Structure, numbers: Numbers) -> Rows:
+def _rows(structure: Structure, numbers: Numbers, places: Places | None = None) -> Rows:
     muscles = [a for a in structure.model.actuators if isinstance(a, Muscle)]
     for one in (*structure.model.transmissions, *structure.model.paths, *muscles):
         word = "muscles" if isinstance(one, Muscle) else f"{one.KIND}s"
         raise SimulationError(f'stepper="spook" does not know {word} yet ({one.KIND}.{one.name}); use stepper="variational".')
-    return Rows.of(structure, numbers)
+    return Rows.of(structure, numbers, places=places)
 
 
 def _has_springs(structure: Structure) -> bool:

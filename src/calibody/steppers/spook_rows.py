@@ -8,6 +8,7 @@
 | load (complementary) | the holonomic rows with both signs, `lam >= 0` | joints with load-dependent friction |
 | slip (complementary) | `+-N v+ + S_t lam_t + sig = w_t` | joints with any dry friction, every axis with both signs |
 | limit (complementary) | `h c + U lam_c - sum lam_t + L sig = w_s` | one for each of these joints |
+| contact (complementary) | normals, slips and limits of places (`spook_contact.py`) | contacts and limits of coordinates, in simulations |
 
 A hinge or slide has one axis (its coordinate's), a ball and the rotation of a free joint three, in the child's axes, which share one limit:
 their friction torques add up to at most the limit in the sum of their absolute values.
@@ -32,6 +33,7 @@ from calibody.model import Model
 from calibody.model.paths import resolve
 from calibody.spatial import algebra as al
 from calibody.steppers import step
+from calibody.steppers.spook_contact import Places, PlaceValues
 
 # Smallest principal moment relative to the largest that can still be inverted without losing half the digits.
 THIN = 1e-8
@@ -54,9 +56,11 @@ class Rows:
     viscous: np.ndarray
     shaft: np.ndarray
     dry: tuple[Dry, ...]
+    places: Places | None = None
+    """Of contacts and limits; None where there are none, or they are left out."""
 
     @classmethod
-    def of(cls, structure: Structure, numbers: Numbers, unknown: Collection[str] = ()) -> Rows:
+    def of(cls, structure: Structure, numbers: Numbers, unknown: Collection[str] = (), places: Places | None = None) -> Rows:
         """Rows for what acts, and for what is `unknown` (paths): that may be zero now."""
         damping, armature = (a > 0.0 for a in axis_numbers(structure, numbers))
         scalars = len(structure.scalar_coordinates)
@@ -66,9 +70,9 @@ class Rows:
                 axes[c.joint] = (i,)
         for k, b in enumerate(structure.ball_coordinates):
             axes[b.joint] = tuple(scalars + 3 * k + i for i in range(3))
-        dry, places = [], [resolve(structure.model, path) for path in unknown if path.startswith("joint.")]
+        dry, found = [], [resolve(structure.model, path) for path in unknown if path.startswith("joint.")]
         for joint in structure.model.joints:
-            fields = {place.field for place in places if (place.kind, place.name) == ("joint", joint.name)}
+            fields = {place.field for place in found if (place.kind, place.name) == ("joint", joint.name)}
             for field, rows in (("damping", damping), ("armature", armature)):
                 if field in fields:
                     rows[list(axes[joint.name])] = True
@@ -76,12 +80,13 @@ class Rows:
             if loaded or joint.friction > 0.0 or joint.stribeck > 0.0 or fields & {"friction", "stribeck"}:
                 rows = tuple(i for i, owner in enumerate(structure.row_owners) if loaded and owner == f"joint.{joint.name}")
                 dry.append(Dry(joint.name, axes[joint.name], rows))
-        return cls(structure, np.flatnonzero(damping), np.flatnonzero(armature), tuple(dry))
+        return cls(structure, np.flatnonzero(damping), np.flatnonzero(armature), tuple(dry), places)
 
     @cached_property
     def topology(self) -> tuple:
         """All that the indices depend on, without numbers and names."""
-        return (self.structure.topology, tuple(self.viscous.tolist()), tuple(self.shaft.tolist()), tuple((d.axes, d.rows) for d in self.dry))
+        own = (self.structure.topology, tuple(self.viscous.tolist()), tuple(self.shaft.tolist()), tuple((d.axes, d.rows) for d in self.dry))
+        return own if self.places is None else (*own, self.places.topology)
 
     @cached_property
     def hinge(self) -> np.ndarray:
@@ -118,15 +123,38 @@ class Rows:
         """Number of rows whose multipliers are free."""
         return len(self.holonomic) + len(self.viscous) + len(self.shaft)
 
+    @cached_property
+    def rubbing(self) -> np.ndarray:
+        """Places with friction."""
+        return np.zeros(0, dtype=np.int64) if self.places is None else self.places.rubbing
+
+    @property
+    def normals(self) -> int:
+        """Number of places."""
+        return 0 if self.places is None else self.places.count
+
+    @property
+    def blocks(self) -> tuple[tuple[int, bool], ...]:
+        """Complementary rows before the limits, as they are made of the rows of D: how many, and whether they come with both signs. Loads, slips, normals, tangents."""
+        return (len(self.loaded), True), (len(self.axes), True), (self.normals, False), (2 * len(self.rubbing), True)
+
+    @property
+    def limits(self) -> int:
+        """Number of limits of friction: of dry joints, then of places."""
+        return len(self.dry) + len(self.rubbing)
+
     @property
     def complementary(self) -> int:
-        return 2 * len(self.loaded) + 2 * len(self.axes) + len(self.dry)
+        return sum(count * (1 + both) for count, both in self.blocks) + self.limits
 
     @cached_property
-    def complementary_joints(self) -> tuple[str, ...]:
-        """The joint of every complementary row: loads (+, -), slips (+, -), limits."""
-        loads, slips = [d.joint for d in self.dry for _ in d.rows], [d.joint for d in self.dry for _ in d.axes]
-        return (*loads, *loads, *slips, *slips, *(d.joint for d in self.dry))
+    def complementary_owners(self) -> tuple[str, ...]:
+        """What every complementary row is of, in words: loads (+, -), slips (+, -), normals, tangents (+, -), limits."""
+        joint = "the dry friction of joint.{}".format
+        loads, slips = [joint(d.joint) for d in self.dry for _ in d.rows], [joint(d.joint) for d in self.dry for _ in d.axes]
+        names = [] if self.places is None else [f"what happens at {name}" for name in self.places.names]
+        rubs = [names[k] for k in self.rubbing]
+        return (*loads, *loads, *slips, *slips, *names, *rubs, *rubs, *rubs, *rubs, *(joint(d.joint) for d in self.dry), *rubs)
 
 
 def axis_numbers(structure: Structure, numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
@@ -172,12 +200,12 @@ class Values(NamedTuple):
     """S_t [1/kg, 1/(kg m^2)] of every dry axis."""
     limit_slope: Any
     """L [kg, kg m^2] of every dry joint."""
+    places: PlaceValues | tuple = ()
+    """Of contacts and limits."""
 
     def regularisation(self, h: Any) -> tuple[Any, Any]:
         """Y and S of the constraint rows (`spook_step`)."""
-        eps, tau = self.softness
-        Y = 1.0 / (1.0 + 4.0 * tau / h)
-        return Y, 4.0 / (h * h) * eps * Y
+        return regularised(self.softness, h)
 
     @classmethod
     def of(cls, rows: Rows, numbers: Numbers, model: Model, softness: np.ndarray, slip: float, limit_slope: float, possible: bool = True) -> Values:
@@ -208,6 +236,13 @@ class Values(NamedTuple):
             armature, pair("friction", "stribeck"), pair("load_friction", "load_stribeck"), pair("stribeck_rate")[0], np.array(lever, dtype=float),
             np.full(len(rows.axes), slip), np.full(len(rows.dry), limit_slope),
         )  # fmt: skip
+
+
+def regularised(softness: Any, h: Any) -> tuple[Any, Any]:
+    """Y and S, from compliances and damping times."""
+    eps, tau = softness
+    Y = 1.0 / (1.0 + 4.0 * tau / h)
+    return Y, 4.0 / (h * h) * eps * Y
 
 
 def moving(structure: Structure) -> np.ndarray:

@@ -4,7 +4,7 @@ Every body that moves has its own velocity `v = (velocity of the centre of mass,
 
     M (v+ - v) - A' lam_A - B' lam_B = h (f + f_gyro),   f_gyro = (0, -omega x R J R' omega)
     A v+ + S_A lam_A = a                                 holonomic, viscous and shaft rows (`spook_rows`)
-    B v+ + S_B lam_B + b = w_B,  lam_B, w_B >= 0         load, slip and limit rows, complementary
+    B v+ + S_B lam_B + b = w_B,  lam_B, w_B >= 0         load, slip and limit rows, and those of contacts (`spook_contact`), complementary
     x+ = x + h v+,   e+ = exp(h omega+) e
 
 with `Y = diag(1/(1 + 4 tau/h))`, `S = (4/h^2) eps Y` for compliance eps and damping time tau of a row ([marklund2025], equations 2.8 to 2.28; multipliers
@@ -13,7 +13,7 @@ are impulses). With `v0 = v + h M^-1 (f + f_gyro)` and `v+ = v0 + M^-1 (A' lam_A
     [A M^-1 A' + S_A    A M^-1 B'      ] [lam_A]   [A v0 - a]   [0  ]
     [B M^-1 A'          B M^-1 B' + S_B] [lam_B] + [B v0 + b] = [w_B]
 
-whose free block is regular. It is eliminated first (`solve/dense.py`); then Lemke's method (`complementarity`). Rows of B come in pairs of opposite signs, so
+whose free block is regular. It is eliminated first (`solve/dense.py`); then Lemke's method (`complementarity`). Rows of B, normals apart, come in pairs of opposite signs, so
 the elimination has half as many right-hand sides: D, one of each pair, `W = D M^-1 D' - D M^-1 A' (A M^-1 A' + S_A)^-1 A M^-1 D'`. The active set of the step
 before is tried first, and is nearly always right.
 
@@ -42,9 +42,12 @@ from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import Structure
 from calibody.solve.dense import Factors, factored, put_at, solved
 from calibody.spatial import algebra as al
-from calibody.steppers.spook_rows import Rows, Values, force_limited, moving
+from calibody.steppers.spook_contact import RIGID, At, PlaceValues
+from calibody.steppers.spook_rows import Rows, Values, force_limited, moving, regularised
 from calibody.steppers.step import PIECE, Node, Program, column
 
+CREEPING = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Of the mobility of a slip (of S_t, where that is larger) what is added to S_t, one after the other until a step with contacts is solved. With 1e-4 a body on the ground that needs all its friction creeps by 1e-4 g h."""
 CONVERGED, NO_SOLUTION, NOT_FINITE, TURNED = 0, 1, 2, 3
 
 
@@ -77,6 +80,8 @@ class Problem(NamedTuple):
     v0: Any
     MJ: Any
     """`J M^-1` of A and D."""
+    at: At | None
+    """Of the places of contacts and limits."""
 
 
 class Pieces(NamedTuple):
@@ -231,59 +236,125 @@ class Step:
         S_A, a = 1.0 / K, Ka / K
         v0 = v + h * self.over_mass(values, p.R, p.force[None])[0]
         G, g, N = p.node.G[r.loaded], p.node.g[r.loaded], p.axes[r.axes]
-        D = jnp.concatenate([G, N])
+        D, at, idle, soft, slip, slope, friction = jnp.concatenate([G, N]), None, jnp.zeros(0), jnp.zeros(0), jnp.zeros(0), jnp.zeros(0), jnp.zeros(0)
+        if r.places is not None:
+            assert isinstance(values.places, PlaceValues)
+            Y, soft = regularised(values.places.softness, h)
+            at = r.places.at(values.places, p.node, v, v0, Y, h)
+            D, idle, slip, slope, friction = (
+                jnp.concatenate([D, at.normals, at.tangents]),
+                at.idle,
+                values.places.slip,
+                values.places.slope,
+                values.places.friction,
+            )
         MJ = self.over_mass(values, p.R, jnp.concatenate([A, D]))
         MA, MD = MJ[: r.free], MJ[r.free :]
         S, S_D, b = A @ MA.T + jnp.diag(S_A), A @ MD.T, A @ v0 - a
         factors = factored(S)
-        if not r.dry:
-            return Problem(jnp.zeros((0, 0)), jnp.zeros(0), S, S_D, b, factors, v0, MJ)
+        if not r.complementary:
+            return Problem(jnp.zeros((0, 0)), jnp.zeros(0), S, S_D, b, factors, v0, MJ, at)
         X = solved(factors, jnp.concatenate([S_D, b[:, None]], axis=1))
         W, rest = D @ MD.T - S_D.T @ X[:, :-1], D @ v0 - S_D.T @ X[:, -1]
         Y, S_G = values.regularisation(h)
         Y, S_G = Y[r.loaded], S_G[r.loaded]
         known = Y * (4.0 / h * g - G @ v)
         limit, mu = self.limits(values, p, v, h)
-        E, U = self._couplings(values, mu)
-        nothing = jnp.zeros((2 * len(r.loaded), len(r.dry)))
+        if at is not None:
+            first = len(r.loaded) + len(r.axes)
+            stiff = RIGID * jnp.diagonal(W)[first : first + r.normals]
+            soft = jnp.where(at.thrown, jnp.minimum(soft, stiff), soft)
+        E, U = self._couplings(values, mu, friction)
         own, sign = self.pairs
-        upper = W[own[:, None], own[None, :]] * (sign[:, None] * sign[None, :]) + jnp.diag(jnp.concatenate([S_G, S_G, values.slip, values.slip]))
-        M = jnp.block([[upper, jnp.concatenate([nothing, E])], [jnp.concatenate([U, -E.T], axis=1), jnp.diag(values.limit_slope)]])
-        q = jnp.concatenate([sign * rest[own] + jnp.concatenate([known, -known, jnp.zeros(2 * len(r.axes))]), limit])
-        return Problem(M, q, S, S_D, b, factors, v0, MJ)
+        diagonal = jnp.concatenate([S_G, S_G, values.slip, values.slip, soft, slip, slip])
+        upper = W[own[:, None], own[None, :]] * (sign[:, None] * sign[None, :]) + jnp.diag(diagonal)
+        M = jnp.block([[upper, E], [U - E.T, jnp.diag(jnp.concatenate([values.limit_slope, slope]))]])
+        q = sign * rest[own] + jnp.concatenate([known, -known, jnp.zeros(2 * len(r.axes)), idle, jnp.zeros(4 * len(r.rubbing))])
+        return Problem(M, jnp.concatenate([q, limit, jnp.zeros(len(r.rubbing))]), S, S_D, b, factors, v0, MJ, at)
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row of D and sign of the complementary rows before the limits: loads (+, -), slips (+, -)."""
-        loads, slips = len(self.rows.loaded), len(self.rows.axes)
-        of_loads, of_slips = np.arange(loads), loads + np.arange(slips)
-        return np.concatenate([of_loads, of_loads, of_slips, of_slips]), np.repeat([1.0, -1.0, 1.0, -1.0], [loads, loads, slips, slips])
+        """Row of D and sign of the complementary rows before the limits."""
+        own, sign, first = [], [], 0
+        for count, both in self.rows.blocks:
+            for one in (1.0, -1.0) if both else (1.0,):
+                own.append(first + np.arange(count))
+                sign.append(np.full(count, one))
+            first += count
+        return np.concatenate(own), np.concatenate(sign)
 
-    def _couplings(self, values: Values, mu: Any) -> tuple[Any, Any]:
-        """E (slip rows, dry joints) and U (dry joints, load rows)."""
+    def _couplings(self, values: Values, mu: Any, friction: Any) -> tuple[Any, Any]:
+        """E (rows before the limits, limits), one where a slip is limited, and U (limits, rows before them): what a load adds to its limit."""
         r = self.rows
-        ones = (r.axis_joint[:, None] == np.arange(len(r.dry))[None, :]).astype(float)
-        own = (np.arange(len(r.dry))[:, None] == r.row_joint[None, :]).astype(float)
-        U = mu[:, None] * own * values.lever[None, :]
-        return jnp.asarray(np.concatenate([ones, ones])), jnp.concatenate([U, U], axis=1)
+        of_joints, of_places = np.arange(len(r.dry)), np.arange(len(r.rubbing))
+        nothing = np.zeros((len(r.rubbing), 2 * (len(r.loaded) + len(r.axes))))
+        slips = np.tile(r.axis_joint[:, None] == of_joints, (2, 1)).astype(float)
+        own = (of_joints[:, None] == r.row_joint[None, :]).astype(float)
+        loads = mu[:, None] * own * values.lever[None, :]
+        above, beside = np.zeros((2 * len(r.loaded), r.limits)), np.zeros((len(r.dry), r.normals + 4 * len(r.rubbing)))
+        E = [above, np.hstack([slips, np.zeros((len(slips), len(r.rubbing)))]), np.zeros((r.normals, r.limits))]
+        E.append(np.hstack([np.zeros((4 * len(r.rubbing), len(r.dry))), np.tile(np.eye(len(r.rubbing)), (4, 1))]))
+        normals = friction[:, None] * (r.rubbing[:, None] == np.arange(r.normals))
+        of_dry = jnp.concatenate([loads, loads, np.zeros((len(r.dry), 2 * len(r.axes))), beside], axis=1)
+        rubs = jnp.concatenate([nothing, normals, np.zeros((len(of_places), 4 * len(r.rubbing)))], axis=1)
+        return jnp.asarray(np.vstack(E)), jnp.concatenate([of_dry, rubs])
 
     def solve(self, problem: Problem, guess: Any) -> lcp.Solution:
-        return lcp.solve(problem.M, problem.q, guess, lambda A, b: solved(factored(A), b))
+        """Where a path is lost in rounding, as it may be among places that share a load and stick, once more with what sticks creeping more (`CREEPING`)."""
+
+        def found(more: Any) -> lcp.Solution:
+            return lcp.solve(problem.M + jnp.diag(more * self.creeps * jnp.diagonal(problem.M)), problem.q, guess, lambda A, b: solved(factored(A), b))
+
+        if self.rows.places is None:
+            return lcp.solve(problem.M, problem.q, guess, lambda A, b: solved(factored(A), b))
+        tries = jnp.asarray(CREEPING)
+
+        def again(carry: tuple) -> tuple:
+            k, _ = carry
+            return k + 1, found(tries[k])
+
+        def unsolved(carry: tuple) -> Any:
+            return (carry[1].status != lcp.SOLVED) & (carry[0] < len(CREEPING))
+
+        n = self.rows.complementary
+        nothing, none = jnp.zeros(n), jnp.zeros((), jnp.int32)
+        begun = lcp.Solution(nothing, nothing, none + lcp.RAY, jnp.zeros(n, bool), none, jnp.zeros(()))
+        return jax.lax.while_loop(unsolved, again, (none, begun))[1]
+
+    @cached_property
+    def creeps(self) -> np.ndarray:
+        """(complementary rows,) 1 for slips and tangents."""
+        out, first = np.zeros(self.rows.complementary), 0
+        for k, (count, both) in enumerate(self.rows.blocks):
+            out[first : first + count * (1 + both)] = k in (1, 3)
+            first += count * (1 + both)
+        return out
 
     def multipliers(self, problem: Problem, z: Any) -> Any:
         """(A and D rows,) impulses, for a solution z of the complementary problem."""
-        loads, slips = len(self.rows.loaded), len(self.rows.axes)
-        z_D = jnp.concatenate([z[:loads] - z[loads : 2 * loads], z[2 * loads : 2 * loads + slips] - z[2 * loads + slips : 2 * (loads + slips)]])
+        parts, first = [], 0
+        for count, both in self.rows.blocks:
+            parts.append(z[first : first + count] - (z[first + count : first + 2 * count] if both else 0.0))
+            first += count * (1 + both)
+        z_D = jnp.concatenate(parts)
         right = -(problem.b + problem.S_D @ z_D)
         z_A = solved(problem.factors, right)
         z_A = z_A + solved(problem.factors, right - problem.S @ z_A)  # what an inverse loses where rows nearly depend on each other
         return jnp.concatenate([z_A, z_D])
 
-    def step(self, values: Values, state: State, u: Any, applied: Any, h: Any) -> tuple[State, Any, Any, Any]:
-        """The next state, the constraint forces (nc,), a status and the pivots."""
+    def pushes(self, problem: Problem, lam: Any, h: Any) -> tuple[Any, Any]:
+        """Forces (places, 3) of contacts and limits in the world, and their normal parts, from the impulses of A and D."""
+        if self.rows.places is None or problem.at is None:
+            return jnp.zeros((0, 3)), jnp.zeros(0)
+        first = self.rows.free + len(self.rows.loaded) + len(self.rows.axes)
+        normal, rub = lam[first : first + self.rows.normals] / h, lam[first + self.rows.normals :] / h
+        return self.rows.places.forces(problem.at, normal, rub), normal
+
+    def step(self, values: Values, state: State, u: Any, applied: Any, h: Any) -> tuple[State, tuple, Any, Any]:
+        """The next state, forces (of constraint rows (nc,); of places (places, 3), and their normal parts), a status and the pivots."""
         p = self.pieces(values, state.q, state.v, state.s, u, applied)
         problem = self.problem(values, p, state, h)
-        solution = self.solve(problem, state.active if self.rows.dry else None)
+        solution = self.solve(problem, state.active if self.rows.complementary else None)
         lam = self.multipliers(problem, solution.z)
         v = problem.v0 + problem.MJ.T @ lam
         q = self.moved(values, p, v, h)
@@ -292,7 +363,7 @@ class Step:
         status = jnp.where(finite, jnp.where(solution.status == lcp.SOLVED, jnp.where(turn < 1.0, CONVERGED, TURNED), NO_SOLUTION), NOT_FINITE).astype(
             jnp.int32
         )
-        return State(q, v, p.node.s, p.axes @ v, solution.active), self.reactions(lam) / h, status, solution.pivots
+        return State(q, v, p.node.s, p.axes @ v, solution.active), (self.reactions(lam) / h, *self.pushes(problem, lam, h)), status, solution.pivots
 
     def reactions(self, lam: Any) -> Any:
         """(nc,) impulses of the constraint rows, from those of A and D."""
@@ -321,15 +392,17 @@ class Step:
             return (carry[0] < count) & (carry[4] == CONVERGED)
 
         def body(carry: tuple) -> tuple:
-            i, state, q, multipliers, _, pivots = carry
+            i, state, q, made, _, pivots = carry
             new, forces, status, used = self.step(values, state, column(control, i), column(applied, i), h)
             good = status == CONVERGED
             state = jax.tree.map(lambda a, b: jnp.where(good, a, b), new, state)
-            q, multipliers = put_at(q, state.q[None], (i, 0)), put_at(multipliers, forces[None], (i, 0))
-            return i + good.astype(jnp.int32), state, q, multipliers, status, pivots + used
+            q = put_at(q, state.q[None], (i, 0))
+            made = tuple(put_at(all_, x[None], (i, *[0] * x.ndim)) for all_, x in zip(made, forces, strict=True))
+            return i + good.astype(jnp.int32), state, q, made, status, pivots + used
 
-        zero = jnp.zeros((), jnp.int32)
-        return jax.lax.while_loop(unfinished, body, (zero, state, jnp.zeros((PIECE, s.nq)), jnp.zeros((PIECE, s.nc)), zero, zero))
+        zero, places = jnp.zeros((), jnp.int32), self.rows.normals
+        made = jnp.zeros((PIECE, s.nc)), jnp.zeros((PIECE, places, 3)), jnp.zeros((PIECE, places))
+        return jax.lax.while_loop(unfinished, body, (zero, state, jnp.zeros((PIECE, s.nq)), made, zero, zero))
 
 
 def compiled(rows: Rows, values: Values, state: State, actuators: int) -> Callable[..., tuple]:
