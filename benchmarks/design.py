@@ -2,7 +2,7 @@
 
     python benchmarks/design.py                    # all of it, some minutes
     python benchmarks/design.py foreseen           # the first table alone: furuta, double, arm
-    python benchmarks/design.py arm                # one gain: played, followed, arm
+    python benchmarks/design.py arm                # one gain: played, crossed, followed, arm
 
 **Foreseen**: the error bars of the fit of a recording beside those that its drives and start alone let foresee, at the estimate: the demo `furuta`, the race's gentle double pendulum (the folder `shared` beside the repository), and
 the seven-joint arm of `benchmarks/arm.py` (its base parameters).
@@ -182,20 +182,35 @@ def double() -> tuple[cb.Model, dict[str, Any]]:
     return model, {word.format(i): cb.Unknown() for i in (1, 2) for word in words}
 
 
-def played() -> None:
-    model, unknowns = double()
-    limits = {"actuator.motor1": 3.3, "actuator.motor2": 1.65} | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("angle", 2.5), ("rate", 20.0))}
-    gain(
-        "two joints, drives played",
-        model,
-        unknowns,
-        ["joint.hinge1.angle", "joint.hinge2.angle"],
-        0.01,
-        8.0,
-        limits,
-        ["actuator.motor1", "actuator.motor2"],
-        100.0,
+def crossed() -> tuple[cb.Model, dict[str, Any]]:
+    """Two links that hang, the second of which, heavier, swings across the first: motions in space, other masses, limits and noise."""
+    bodies = [
+        cb.Body("link1", mass=0.8, com=(0, 0, -0.1), inertia=(0.01, 0.012, 0.004)),
+        cb.Body("link2", "link1", position=(0, 0, -0.25), mass=1.0, com=(0.02, 0, -0.2), inertia=(0.02, 0.022, 0.005)),
+    ]
+    joints = [
+        cb.Joint("hinge1", "link1", axis=(0, 1, 0), damping=0.02, friction=0.06),
+        cb.Joint("hinge2", "link2", axis=(1, 0, 0), damping=0.03, friction=0.04),
+    ]
+    model = cb.Model("crossed", bodies, joints, actuators=[cb.Actuator("motor1", "hinge1"), cb.Actuator("motor2", "hinge2")])
+    paths = (
+        "body.link1.inertia.yy",
+        "body.link2.mass",
+        "body.link2.com.z",
+        "body.link2.inertia.xx",
+        *(f"joint.hinge{i}.{word}" for i in (1, 2) for word in ("damping", "friction")),
     )
+    return model, {path: cb.Unknown() for path in paths}
+
+
+def played(name: str = "two joints, drives played", made: Any = None, seeds: tuple[int, ...] = (0, 1, 2)) -> None:
+    model, unknowns = (made or double)()
+    torque, angles, rates = ((3.3, 1.65), (2.5, 2.5), (20.0, 20.0)) if made is None else ((4.0, 1.5), (1.5, 2.0), (12.0, 15.0))
+    limits = {f"actuator.motor{i + 1}": x for i, x in enumerate(torque)}
+    limits |= {f"joint.hinge{i + 1}.{word}": x[i] for i in (0, 1) for word, x in (("angle", angles), ("rate", rates))}
+    channels, excite = ["joint.hinge1.angle", "joint.hinge2.angle"], ["actuator.motor1", "actuator.motor2"]
+    for seed in seeds:
+        gain(f"{name}, seed {seed}", model, unknowns, channels, 0.01 if made is None else 0.005, 8.0, limits, excite, 100.0, seed=seed)
 
 
 def followed() -> None:
@@ -219,7 +234,7 @@ def arm() -> None:
     gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0, functions=6, improved=1)
 
 
-PARTS = {"foreseen": foreseen, "played": played, "followed": followed, "arm": arm}
+PARTS = {"foreseen": foreseen, "played": played, "crossed": partial(played, "two crossed joints, played", crossed), "followed": followed, "arm": arm}
 
 
 def main() -> int:

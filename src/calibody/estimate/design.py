@@ -131,7 +131,7 @@ def design(
         raise CalibodyError("No excitation that was tried has a motion that can be computed; give smaller limits, a lower highest frequency, or another start.")
     search = replace(search, directions=planned.resolved(known))
     first.sort(key=lambda z: search.at(z)[0])
-    z = search.best(first[: how.improved], how.rounds, how.seed, report)
+    z = search.best(first, how.improved, how.rounds, how.seed, report)
     z = scaled(search.shape, z, search.within(z, [planned.estimated, *(planned.possible(DRAWN, how.seed) if not following else [])]))
     runs = (beside,) if isinstance(beside, Recording) else tuple(beside)
     recorded = foresee(planned.model, runs, unknowns, coordinates=coordinates) if runs else None

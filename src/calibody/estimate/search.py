@@ -11,7 +11,9 @@ the information by adjoints needs second derivatives of the equations; at 20 to 
 reason: the information of the fit itself costs little more.)
 
 That is for ways that joints follow. What drives that are played tell is a rugged function of them, because the motion follows by equations that amplify: of two links that swing, descents with exact gradients ended after 2 to 20 steps, with 1.0 to 1.9 of what the best chirp tells.
-From where the best of them ends, evolution (`solve/evolution.py`) goes on with the evaluations that the descents have left; of motions that go far beyond a limit the information is not computed.
+There, evolution (`solve/evolution.py`) goes on from the best starts, with PLAYED times as many evaluations as descents would be allowed: where one ends is luck, so HALVED of them begin, and half of them end when as many evaluations have
+gone into each round. Of motions that go far beyond a limit the information is not computed. Limits that a drive meets by itself, its
+own and that of its root mean square, are no limits of that search: a drive that is too large is taken back to them before it is played (`allowed`). They are where good excitations lie, and half of all draws would be beyond them.
 
 At the end the limits are looked at again on a mesh FINER times as fine, for drives that are played also with the mechanisms that the present estimate leaves possible, and all amplitudes are taken back until they hold.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -29,7 +32,7 @@ from calibody.errors import CalibodyError, NumericalError, SimulationError
 from calibody.estimate.excitation import Excitation, Followed, Played
 from calibody.estimate.forecast import Planned, spectrum
 from calibody.estimate.waves import Waves
-from calibody.estimate.within import Limits, touching
+from calibody.estimate.within import Limits, Within, touching
 from calibody.model import Model
 from calibody.solve.descent import descend
 from calibody.solve.evolution import Evolution
@@ -41,16 +44,23 @@ STEP = 1e-3
 """Of the differences, in units of the limits."""
 FAR = 10.0
 """How far beyond its limits a motion counts as that cannot be computed."""
-SHRUNK = 0.93 ** np.arange(60)
-"""Amplitudes of random excitations that are tried, from large to small, until the limits hold; the last is 1 %."""
+SHRUNK = {False: 0.85 ** np.arange(30), True: 2.0 * 0.93 ** np.arange(60)}
+"""Amplitudes of random excitations that are tried, from large to small, until the limits hold, of drives that are played (beginning with what they may have by themselves) and of joints that follow a way; the last are 1 and 3 %."""
 TAKEN_BACK = 0.99 ** np.arange(120)
 """The same of the best one; the last is 30 %."""
 INSIDE = 1e-3
 """Of a half width: how far inside its limits a motion has to stay on the finest mesh, so that it does between its nodes."""
 SWEPT, INSTANTS = (0.25, 0.5, 0.75, 1.0), 800
 """Parts of the highest frequency up to which sweeps go, and instants at which they are approximated."""
-RADIUS, SPREAD = 0.1, 0.05
+RADIUS, SPREAD = 0.1, 0.3
 """Of the first step of the search, in units of the limits; and the size of the first steps of evolution."""
+HALVED = (8, 4, 2, 1)
+"""Of several evolutions, how many go on in each round; fewer, where that would leave them less than so many turns each."""
+TURNS = 5
+PLAYED = 1.5
+"""Evaluations of drives that are played per evaluation that descents would be allowed: one is a simulation, and the information where that stays within its limits."""
+TINY = 1e-3
+"""Of a drive, in units of what is allowed: a start is made a thousand times larger before it is taken back to its limits."""
 BEYOND = 0.1
 """Half widths beyond a limit from which evolution asks for no information."""
 
@@ -149,7 +159,7 @@ class Search:
         try:
             motion = excitation.motion(self.planned.estimated, self.duration, self.h)
             seen = touching(self.touched, motion)
-            g = np.array([limit.smooth(seen) for limit in self.limits])
+            g = self.beyond(seen)
             if not self.shape.following and g.max(initial=0.0) > BEYOND:
                 return np.inf, g
             return self.value(self.planned.information(motion, excitation, self.h / self.planned.period)), g
@@ -171,32 +181,67 @@ class Search:
 
     def largest(self, z: np.ndarray) -> np.ndarray:
         """With amplitudes as large as the limits allow."""
-        for amplitude in SHRUNK:
-            excitation = self.shape.excitation(z, 2.0 * amplitude)
+        amplitudes = SHRUNK[self.shape.following]
+        z = z if self.shape.following else self.allowed(z / TINY)
+        for amplitude in amplitudes:
+            excitation = self.shape.excitation(z, amplitude)
             try:
                 motion = self.motion(excitation)
             except SimulationError:
                 continue
-            if all(limit.smooth(motion) <= 0.0 for limit in self.limits):
-                return scaled(self.shape, z, 2.0 * amplitude)
-        return scaled(self.shape, z, 2.0 * float(SHRUNK[-1]))
+            if self.beyond(motion).max(initial=-1.0) <= 0.0:
+                return scaled(self.shape, z, amplitude)
+        return scaled(self.shape, z, float(amplitudes[-1]))
 
-    def best(self, starts: Sequence[np.ndarray], rounds: int, seed: int, report: Callable[[str], None] | None) -> np.ndarray:
-        """Of all that the starts lead to; `rounds`: so many times as many evaluations for each as there are coefficients, and one."""
+    def beyond(self, motion: Motion) -> np.ndarray:
+        """g; smooth where it is differentiated."""
+        return np.array([limit.smooth(motion) if self.shape.following else float(limit.beyond(motion).max()) for limit in self.limits])
+
+    def allowed(self, z: np.ndarray) -> np.ndarray:
+        """Drives no larger than their own limits and those of their root mean squares, each for itself."""
+        shape, out = self.shape, z.reshape(-1, self.shape.each).copy()
+        values = np.abs(out @ self._samples.T) * shape.unit[:, None]
+        for k, name in enumerate(shape.channels):
+            room = [
+                limit.upper / values[k].max() if isinstance(limit, Within) else limit.most / np.sqrt(np.mean(values[k] ** 2))
+                for limit in self.limits
+                if limit.channel == name and values[k].any()
+            ]
+            out[k] *= min([1.0, *room])
+        return out.ravel()
+
+    @cached_property
+    def _samples(self) -> np.ndarray:
+        """(instants, functions) at the nodes of the search."""
+        return self.shape.waves.at(self.h * np.arange(round(self.duration / self.h) + 1))
+
+    def best(self, starts: Sequence[np.ndarray], improved: int, rounds: int, seed: int, report: Callable[[str], None] | None) -> np.ndarray:
+        """Of what the starts (from the best on) lead to: of joints that follow a way so many of them, each in so many rounds of as many evaluations as there are coefficients, and one; of drives that are played as many evaluations as that."""
         first = self.at(starts[0])[0]
 
         def line(f: float) -> None:
             if report is not None:
                 report(f"{np.exp(f):.4g}, from {np.exp(first):.4g}")
 
-        before = len(self.kept)
-        ends = [descend(self.at, self.slopes, z, rounds, RADIUS, line).z for z in starts]
-        leader = min(ends, key=lambda z: self.at(z)[0])
         if self.shape.following:
-            return leader
-        race = Evolution(self.at, leader, SPREAD, seed, line)
-        race.go(len(starts) * rounds * (self.shape.size + 1) - (len(self.kept) - before))
-        return race.best
+            ends = [descend(self.at, self.slopes, z, rounds, RADIUS, line).z for z in starts[:improved]]
+            return min(ends, key=lambda z: self.at(z)[0])
+        return self._evolved(starts, round(PLAYED * improved * rounds * (self.shape.size + 1)), seed, line)
+
+    def _evolved(self, starts: Sequence[np.ndarray], evaluations: int, seed: int, line: Callable[[float], None]) -> np.ndarray:
+        """The best of several evolutions, of which the worse half ends after each round."""
+
+        def both(z: np.ndarray) -> tuple[float, np.ndarray]:
+            return self.at(self.allowed(z))
+
+        races = [Evolution(both, z, SPREAD, seed + k) for k, z in enumerate(starts[: HALVED[0]])]
+        counts = [n for n in HALVED if evaluations >= TURNS * races[0].count * n * len(HALVED)] or [1]
+        for count in counts:
+            races = sorted(races, key=lambda race: race.least)[:count]
+            for race in races:
+                race.go(evaluations // (len(counts) * len(races)))
+            line(min(race.least for race in races))
+        return self.allowed(min(races, key=lambda race: race.least).best)
 
     def within(self, z: np.ndarray, models: Sequence[Model]) -> float:
         """The amplitude, at most one, with which all limits hold on a finer mesh and with all models; a sentence where none does."""
