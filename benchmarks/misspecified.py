@@ -198,9 +198,10 @@ def _markers(machine: Machine, case: Case, motion: np.ndarray, times: np.ndarray
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one fit: largest deviation in standard deviations, what is named first with what these data cannot tell from it, the verdict's level, CPU seconds."""
+    """Of one fit: largest deviation in error bars and in their scatter alone, what is named first with what these data cannot tell from it, the verdict's level, CPU seconds."""
 
     z: float | None
+    alone: float | None
     first: list[str]
     level: str
     seconds: float
@@ -225,23 +226,24 @@ def fitted(name: str, machine_name: str, runs: int, seed: int, noise: str) -> Ou
     began = time.process_time()
     result = cb.fit(model(machine, case.truth.get("rotor", 0.0)), recordings, unknowns, process_noise=noise)
     seconds = time.process_time() - began
-    z = max((abs(e.value - truth[path]) / e.sd for path, e in result.parameters.items() if e.sd), default=0.0) if result.converged else None
+    off = [(abs(e.value - truth[path]), e.sd, e.scatter) for path, e in result.parameters.items() if e.sd and e.scatter]
+    z, alone = (max((d / bars[k] for d, *bars in off), default=0.0) if result.converged else None for k in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
         found = verdict(opened(write(result, folder)))
     first = [result.lacks[0].path, *result.lacks[0].alike] if result.lacks else ["outliers"] if result.outliers else []
-    return Outcome(z, first, found.level if result.converged else "not converged", seconds)
+    return Outcome(z, alone, first, found.level if result.converged else "not converged", seconds)
 
 
 def work(key: tuple) -> list:
     try:
         o = fitted(*key)
     except Exception as error:
-        o = Outcome(None, [f"{type(error).__name__}: {error}"], "failed", 0.0)
-    return [o.z, o.first, o.level, o.seconds]
+        o = Outcome(None, None, [f"{type(error).__name__}: {error}"], "failed", 0.0)
+    return [o.z, o.alone, o.first, o.level, o.seconds]
 
 
-def _sizes(got: list[Outcome]) -> str:
-    z = [o.z for o in got if o.z is not None]
+def _sizes(found: list[float | None]) -> str:
+    z = [x for x in found if x is not None]
     return f"{np.median(z):.1f}, {max(z):.1f}" if z else "-"
 
 
@@ -264,9 +266,9 @@ def main() -> None:
     done = {key: Outcome(*value) for key, value in rows(FILE, keys, work, asked.processes).items()}
     wrong, right = 0, dict.fromkeys((c for c in asked.cases if CASES[c].named), 0)
     print(
-        "| noise | machine | runs | the recording has | largest z, median and most | named first | most often | green | amber | red | not converged | CPU s |"
+        "| noise | machine | runs | the recording has | largest z by scatter, median and most | by the error bar | named first | most often | green | amber | red | not converged | CPU s |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for n, m, r, c in ((n, m, r, c) for n in asked.noise for m in asked.machines for r in asked.runs for c in asked.cases):
         got = [done[c, m, r, s, n] for s in range(asked.seeds)]
         count: Callable[[str], int] = lambda level, got=got: sum(o.level == level for o in got)  # noqa: E731
@@ -274,7 +276,7 @@ def main() -> None:
         if c in right:
             right[c] += sum(o.names(CASES[c]) for o in got)
         print(
-            f"| {n} | {m} | {r} | {c} | {_sizes(got)} | {sum(o.names(CASES[c]) for o in got)} of {len(got)} | {_most([o.first[0] if o.first else '' for o in got])} | {count('good')} | {count('mind')} "
+            f"| {n} | {m} | {r} | {c} | {_sizes([o.alone for o in got])} | {_sizes([o.z for o in got])} | {sum(o.names(CASES[c]) for o in got)} of {len(got)} | {_most([o.first[0] if o.first else '' for o in got])} | {count('good')} | {count('mind')} "
             f"| {count('bad')} | {count('not converged') + count('failed')} | {np.median([o.seconds for o in got]):.1f} |"
         )
     each = len(asked.noise) * len(asked.machines) * len(asked.runs) * asked.seeds

@@ -67,7 +67,7 @@ def test_error_bars_allow_for_what_a_fit_without_forces_says() -> None:
     name, apart = result.without_forces.largest
     e = result.parameters[name]
     assert e.sd is not None and e.missing is not None and e.scatter is not None
-    beyond = abs(result.without_forces.values[name] - e.value) * np.sqrt(1.0 - 1.0 / apart**2)
+    beyond = abs(result.without_forces.values[name] - e.value) * np.sqrt(0.5 - 0.5 / apart**2)
     assert e.missing >= 0.999 * beyond > e.scatter
     assert np.abs(deviations(result)[:2] / [result.parameters[path].sd for path in list(TRUTH)[:2]]).max() < 2.0
 

@@ -7,8 +7,8 @@ own looks certain.
 The fit without begins where the first attempt of "auto" has ended, if it has, or at the motion and the parameters of the one with forces, which costs a fraction of that. Its residuals are mostly many times the noise; they are its noise here, so that steps are judged by
 error bars that hold.
 
-**What the difference says.** Where the two do not agree, the difference d of a parameter is the size of the model's error in it, as far as it is more than chance: `d^2 - sd_d^2`, sd_d that of the difference. The error bars of the fit with forces allow for
-that as for what something named would move (`misled.py`).
+**What the difference says.** Where the two do not agree, the difference d of a parameter shows the model's error in it, as far as it is more than chance. Two estimates with errors of the variance tau^2 each, beside their scatter, are apart by `E d^2 = sd_d^2 + 2 tau^2`, sd_d what chance makes of the
+difference: the error bars of the fit with forces allow for `tau^2 = (d^2 - sd_d^2)/2` as for what something named would move (`misled.py`), and then hold the other estimate. Where the fit without forces has gone to another minimum, they are as large as that is far; neither is worth more then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEAR = 0.1
 
 
 def compared(problem: Problem, solution: Solution, known: Uncertainty, tried: tuple[Problem, Solution] | None = None) -> tuple[Comparison, np.ndarray]:
-    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without; and by how much what is solved for differs beyond chance, zero where both agree. `tried`: a solution without
+    """The estimates of a solution with unmodelled forces, whose error bars are known, beside those without; and by how much what is solved for may be off by what they differ beyond chance, zero where both agree. `tried`: a solution without
     them that was found before, on this mesh or another.
 
     Where that one leads to other estimates, it may be another minimum than the one nearby: then both are found, and the better one is compared.
@@ -54,7 +54,7 @@ class _Found:
     squares: float = np.inf
     """Of the residuals in units of the noise that was found; infinite where the fit did not converge."""
     beyond: np.ndarray | None = None
-    """By how much what is solved for differs from the fit with forces, beyond chance."""
+    """By how much what is solved for may be off for that (tau)."""
 
 
 def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> _Found:
@@ -78,7 +78,7 @@ def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.nda
     apart = {n: float((v - w) / s) for n, v, w, s in zip(names, values, known.reported.values, joint, strict=True) if np.isfinite(s) and s > 0.0}
     told = np.isfinite(joint)  # what both determine
     d, chance = np.where(told, values - known.reported.values, 0.0), np.where(told, joint, 0.0)
-    beyond = np.linalg.solve(known.reported.by_theta, np.sign(d) * np.sqrt(np.maximum(d**2 - chance**2, 0.0)))
+    beyond = np.linalg.solve(known.reported.by_theta, np.sign(d) * np.sqrt(0.5 * np.maximum(d**2 - chance**2, 0.0)))
     sds = {n: float(s) if np.isfinite(s) else None for n, s in zip(names, bars, strict=True)}
     return _Found(Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart), times**2 * found.cost, beyond)
 
