@@ -106,7 +106,7 @@ class Places:
         if spots.count > MOST:
             raise SimulationError(
                 f'The contacts and limits of model {model.name!r} are {spots.count} places, and stepper="spook" solves for all of them in every step, at most {MOST}; '
-                'leave some out, or use stepper="variational".'
+                'leave some out (contacts=False: all of them), or use stepper="variational".'
             )
         return cls(spots, np.flatnonzero(spots.sliding[: len(spots.links[0])] > 0.0))
 
