@@ -202,13 +202,13 @@ def test_the_page_on_people_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    simulated, seat, fitted = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
+    simulated, seat, fitted, known = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "contact.md").read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(simulated, "contact.md", "exec"), {})
     assert re.match(r"0\.\d+ s: contact\.floor at \d\.\d\d m/s, (stick|slip), \d+\.\d mJ lost\n", capsys.readouterr().out)
     exec(compile(seat, "contact.md", "exec"), {})
     gap, *_, force = map(float, re.findall(r"-?\d+\.\d+(?:e-?\d+)?|0\.", capsys.readouterr().out))
     assert gap < 0.0 < force
-    exec(compile(fitted, "contact.md", "exec"), {})
+    exec(compile(fitted + known, "contact.md", "exec"), {})
     said = capsys.readouterr().out
     assert said.startswith("status: converged") and "impacts on limit.stop." in said
     assert re.search(r"limit\.stop at 0\.\d+ \+- \de-05 s, 0\.\d+ \+- \de-05 N m s\n", said)

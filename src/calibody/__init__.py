@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         Wrap as Wrap,
         along as along,
     )
+    from calibody.recording.impact import Impact as Impact
     from calibody.recording.plate import Plate as Plate
     from calibody.recording.readers import read as read
     from calibody.recording.recording import Drive as Drive, Observation as Observation, Recording as Recording
@@ -109,6 +110,7 @@ _LATER = {
     "Observation": "calibody.recording.recording",
     "Drive": "calibody.recording.recording",
     "UnknownDrive": "calibody.recording.unknown",
+    "Impact": "calibody.recording.impact",
     "Plate": "calibody.recording.plate",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",

@@ -323,5 +323,6 @@ class Meshes:
         problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
         if not self.touching.act:
             return problem, led(problem, x, theta)
+        self.touching.refuse_inside(problem, x, theta)
         self.proposed = self.touching.proposed(problem, x, theta)
         return self.touching.begun(problem, x, theta, self.proposed)

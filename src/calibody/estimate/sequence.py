@@ -99,7 +99,7 @@ def searched(
     others: list[Other] = []
     alone = 0 if len(solution.problem.runs) == 1 and proposed else None
     for turn in range(ROUNDS):
-        bad = unexplained(solution, given) or ([0] if alone == turn else [])
+        bad = [r for r in unexplained(solution, given) if not solution.problem.runs[r].recording.impacts] or ([0] if alone == turn else [])
         if not bad:
             break
         problem, x = (solution.problem, list(solution.x)) if solution.converged else (begun[0], list(begun[1]))

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from calibody.errors import CalibodyError
+from calibody.errors import CalibodyError, nearest
 from calibody.estimate import held, kinks, landing, observe, proposals, staying, strikes as law
 from calibody.estimate.flights import Struck
 from calibody.estimate.hits import Hit, gaps
-from calibody.estimate.layout import IMPACTS, States
+from calibody.estimate.layout import IMPACTS, NODES, States
 from calibody.estimate.observed import Sensors
 from calibody.estimate.problem import Problem
 from calibody.estimate.proposals import Proposal, Proposed
@@ -27,6 +27,7 @@ from calibody.estimate.strikes import LAWLESS, Strike
 from calibody.estimate.unknowns import Entry
 from calibody.estimate.unmodelled import ProcessNoise
 from calibody.mechanics.contact import Spots
+from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model, paths
 from calibody.model.contact import POISSON
@@ -38,6 +39,10 @@ LAW, NONE = "law", "none"
 MODES = (LAW, LAWLESS, NONE)
 ROUNDS = 8
 """Impacts that are put in one after the other where a motion goes through something."""
+BEGINS, INSIDE = 5, 0.1
+"""Nodes at the beginning of which the depth is taken, and the share of the range of all gaps that a model may be wrong by."""
+ABOUT = 0.05
+"""How far the time of an impact that a recording says may be off [s]: what the data show within that is it."""
 LAWS = ("friction", "sliding_friction", "restitution")
 """Numbers of the law of impacts."""
 
@@ -68,6 +73,8 @@ class Touching:
             raise CalibodyError(f'"{felt}" is observed, but {why}; leave it out.')
         if reason:
             return cls(reason=reason)
+        for recording in recordings:
+            refuse_unknown_impacts(model, recording)
         places = [paths.resolve(model, p.path) for e in unknowns for p in e.places if p.sensor is None]
         asked = [(f"{p.kind}.{p.name}.{p.field}", f"{p.kind}.{p.name}") for p in places if p.kind in ("contact", "limit") and not _is_compliant(model, p)]
         if mode == LAWLESS and (given := next((a for a, _ in asked if a.rpartition(".")[2] in LAWS), None)):
@@ -102,6 +109,9 @@ class Touching:
                 both.append(self.as_proposed(problem, proposed[r], proposed[r].best, theta))
                 continue
             model, numbers, sensors = problem.model_of(r, theta)
+            if run.recording.impacts:
+                both.append(self.struck(run, known_hits(run, model, numbers, states), model, numbers, sensors))
+                continue
             stays, closed = staying.found(run, model, numbers, states, self.loose) if self.mode == LAW else ([], {})
             hits = [*stays, *kinks.found(run, model, numbers, states, self.loose, closed)]
             both.append(self.struck(run, hits, model, numbers, sensors) if hits else (run, states))
@@ -110,17 +120,25 @@ class Touching:
 
     def proposed(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
         """Of runs in which a body flies freely, the sequences of impacts that a search by simulation finds. In noise several impacts look like contact that lasts: where that could be, a fit
-        begins with single impacts only if they explain the data; where something certainly stays closed, there is no search."""
+        begins with single impacts only if they explain the data; where something certainly stays closed, there is no search. Of a recording that
+        says what strikes only sequences that are like that are kept."""
         if self.mode != LAW:
             return {}
         flies, doubtful = [], []
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
             model, numbers, _ = problem.model_of(r, theta)
+            if run.recording.impacts:
+                flies.append(r)
+                continue
             stays, _ = staying.found(run, model, numbers, states, self.loose)
             if not staying.certain(stays, run, model, numbers, states):
                 flies.append(r)
                 doubtful += [r] if stays else []
-        return proposals.proposed(problem, x, theta, flies, doubtful)
+        found = proposals.proposed(problem, x, theta, flies, doubtful)
+        for r in [r for r in found if problem.runs[r].recording.impacts]:
+            like = _as_known(found.pop(r), problem, r, theta)
+            found |= {} if like is None else {r: like}
+        return found
 
     def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Struck, States]:
         """A run with the impacts of a proposal, and the motion of its particle."""
@@ -196,6 +214,26 @@ class Touching:
         mesh = run.changed((), ()) if isinstance(run, Struck) else run
         return self.struck(mesh, [*known, Hit(hit.time, hit.spot)], model, numbers, sensors)
 
+    def refuse_inside(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> None:
+        """A sentence where a recording begins with something inside another whose place is known."""
+        for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
+            self._refuse_inside(run, *problem.model_of(r, theta)[:2], states)
+
+    def _refuse_inside(self, run: Run, model: Model, numbers: Numbers, states: States) -> None:
+        gap, spots = gaps(run.structure, model, numbers, states.q), Spots.of(run.structure, model)
+        gap[~np.isfinite(gap)] = 0.0
+        depth = -np.median(gap[:, :BEGINS], axis=1)
+        deep = np.array([k for k in np.flatnonzero(depth > 0.0) if spots.owner_name(int(k)) not in self.loose], dtype=np.int64)
+        if not len(deep):
+            return
+        sd, worst = staying.gap_sd(run, model, numbers, states, deep), int(deep[np.argmax(depth[deep])])
+        if depth[worst] > staying.SURE * float(np.median(sd[worst])) + INSIDE * float(np.ptp(gap)):
+            name = spots.owner_name(worst)
+            raise CalibodyError(
+                f'The recording "{run.recording.name}" begins {depth[worst]:.2g} {"rad or m" if name.startswith("limit") else "m"} inside {name}; correct its place or the shapes in the model, '
+                'estimate them, or leave contacts out (contacts = "none").'
+            )
+
     def check(self, runs: Sequence[Run]) -> None:
         """A sentence for an unknown of a contact that nothing touches."""
         touched = {name for run in runs if isinstance(run, Struck) for name in (*run.owners, *run.lasting_on)}
@@ -204,6 +242,52 @@ class Touching:
                 raise CalibodyError(
                     f'"{name}" is estimated, but nothing touches {owner} in the recordings; leave it out, or give a recording in which something does.'
                 )
+
+
+def refuse_unknown_impacts(model: Model, recording: Recording) -> None:
+    """A sentence for an impact on what the model does not have."""
+    names = [f"{e.KIND}.{e.name}" for e in (*model.contacts, *model.limits) if not e.compliant]
+    for impact in recording.impacts:
+        if impact.contact not in names:
+            raise CalibodyError(
+                f'The recording "{recording.name}" has an impact on "{impact.contact}"{nearest(impact.contact, names) or "; the model has " + ", ".join(names) + "."}'
+            )
+
+
+def known_hits(run: Run, model: Model, numbers: Numbers, states: States) -> list[Hit]:
+    """The impacts that a recording says there are, each on the place that its point is nearest to, or whose gap is least then."""
+    spots, s, out = Spots.of(run.structure, model), run.structure, list[Hit]()
+    owners = np.array([spots.owner_name(k) for k in range(spots.count)])
+    H = poses(s, Geometry.of(s, numbers), states.q)
+    touch, gap = spots.touch(H), gaps(s, model, numbers, states.q)
+    seen = [(hit.time, spots.owner_name(hit.spot)) for hit in kinks.found(run, model, numbers, states, {i.contact for i in run.recording.impacts})]
+    for impact in run.recording.impacts:
+        k, mine = int(np.clip(round((impact.time - run.times[0]) / run.h), 0, run.K - 1)), np.flatnonzero(owners == impact.contact)
+        away = gap[mine, k]
+        if impact.point is not None and len(mine) > 1:
+            on_b = spots.side[mine] < 0.0
+            link, at = np.where(on_b, spots.links[1][mine], spots.links[0][mine]), np.where(on_b, touch.at_b[:, mine, k], touch.at_a[:, mine, k])
+            own = np.einsum("ijm,im->jm", H[:, :3, link, k], at - H[:, 3, link, k])
+            away = np.linalg.norm(own - np.array(impact.point)[:, None], axis=0)
+        near = [t for t, name in seen if name == impact.contact and abs(t - impact.time) < ABOUT]
+        out.append(Hit(min(near, key=lambda t: abs(t - impact.time), default=impact.time), int(mine[np.argmin(away)])))
+    return out
+
+
+def _as_known(found: Proposed, problem: Problem, r: int, theta: np.ndarray) -> Proposed | None:
+    """Of what was found for a run the sequences that are like the one that its recording says; None: none is."""
+    run, said, (model, numbers, _) = problem.runs[r], problem.runs[r].recording.impacts, problem.model_of(r, theta)
+    spots, gap = Spots.of(run.structure), gaps(run.structure, model, numbers, found.q)
+    known = known_hits(run, model, numbers, run.still(found.q[:, 0]).changed(**{NODES: found.q}))
+
+    def alike(proposal: Proposal) -> bool:
+        return len(proposal.hits) == len(said) and all(
+            spots.owner_name(h.spot) == i.contact and abs(h.time - i.time) < ABOUT and (i.point is None or np.allclose(gap[h.spot], gap[k.spot]))
+            for h, i, k in zip(proposal.hits, said, known, strict=True)
+        )
+
+    like = tuple(filter(alike, found.proposals))
+    return replace(found, proposals=like, first=True) if like else None
 
 
 def _reason(structure: Structure, recordings: Sequence[Recording], mode: str, process_noise: ProcessNoise, robust: bool) -> str:

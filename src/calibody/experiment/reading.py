@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Body, Sensor, Site
+from calibody.recording.impact import check_impacts
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import check_initial, is_finite
 from calibody.recording.units import TIME_UNITS
@@ -291,7 +293,18 @@ def _run(table: _Table) -> RunSpec:
         initial=_initial(table),
         poses=_poses(table),
         unknown=unknown,
+        impacts=_impacts(table),
     )
+
+
+def _impacts(table: _Table) -> tuple[Mapping[str, Any], ...]:
+    expected = 'a list of tables, { time = 0.5, contact = "contact.NAME" }'
+    given = table.take("impacts", lambda v: isinstance(v, list) and all(isinstance(one, dict) for one in v), expected, [])
+    try:
+        check_impacts("this [[run]]", given, -math.inf, math.inf)
+    except CalibodyError as error:
+        table.fail("impacts", f"{error}")
+    return tuple(given)
 
 
 def _unknown_drives(table: _Table) -> tuple[UnknownDrive, ...]:

@@ -66,6 +66,8 @@ class RunSpec:
     """Whether its rows are poses at rest, without a clock."""
     unknown: tuple[UnknownDrive, ...] = ()
     """Drives that act and were not measured."""
+    impacts: tuple[Mapping[str, Any], ...] = ()
+    """What strikes when, where that is known roughly: tables with time, contact and point."""
 
     @property
     def files(self) -> list[str]:
@@ -85,7 +87,8 @@ class RunSpec:
 
     def read(self, folder: Path) -> Recording:
         """The recording; its files are relative to `folder`."""
-        return readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end, initial=self.initial)
+        recording = readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end, initial=self.initial)
+        return dataclasses.replace(recording, impacts=self.impacts) if self.impacts else recording
 
     def mistakes(self, folder: Path) -> list[str]:
         """A sentence for every channel that cannot be read."""

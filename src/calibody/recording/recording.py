@@ -21,6 +21,7 @@ from calibody import html
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.angles import unwrap
 from calibody.recording.finite import is_finite as is_finite
+from calibody.recording.impact import Impact, check_impacts
 from calibody.recording.plate import Deviation, Plate
 from calibody.recording.signal import Signal
 from calibody.recording.unknown import UnknownDrive, check_unknown
@@ -221,6 +222,8 @@ class Recording:
     """Forces on joints that act and were not measured: they are found with the motion."""
     plates: tuple[Plate, ...] = ()
     """Force plates; the drives that they make stand among the drives."""
+    impacts: tuple[Impact, ...] = ()
+    """What strikes when, where that is known roughly; empty: a fit finds it in the data."""
 
     def __post_init__(self) -> None:
         if self.poses and (self.drives or self.unknown or self.initial):
@@ -242,6 +245,7 @@ class Recording:
         object.__setattr__(self, "unknown", check_unknown(self.name, self.unknown, [d.channel for d in drives]))
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "end", end)
+        object.__setattr__(self, "impacts", check_impacts(self.name, self.impacts, start, end))
         for drive in drives:
             self._check_covered_by(drive)
 
