@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,19 @@ def test_gait_has_joint_moments(tmp_path: Path) -> None:
         size.append(np.std(true))
     assert 0.9 <= np.mean(inside) <= 0.99
     assert np.std(off) < 0.25 * np.mean(size)
+
+
+@pytest.mark.slow
+def test_markers_of_the_walker_that_are_swapped_or_off_are_named(tmp_path: Path) -> None:
+    from calibody.demos import gait
+
+    spec = experiment.load(demos.write("gait", tmp_path))
+    [run] = spec.runs()
+    swapped = cb.fit(spec.model(), run.exchanged("site.left_shin", "site.left_ankle"), {}, h=1.0 / gait.RATE)
+    assert [set(m.subjects) for m in swapped.mistakes] == [{"site.left_shin", "site.left_ankle"}]
+    off = np.zeros(len(run["site.right_knee.position.x"].times))
+    off[[40, 90]] = 0.05
+    observations = tuple(replace(o, values=o.values + off) if o.channel == "site.right_knee.position.x" else o for o in run.observations)
+    result = cb.fit(spec.model(), replace(run, observations=observations), {}, h=1.0 / gait.RATE)
+    assert result.converged and not result.mistakes
+    assert {o.channel for o in result.outliers} == {"site.right_knee.position.x"} and len(result.outliers) == 2

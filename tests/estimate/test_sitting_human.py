@@ -38,3 +38,13 @@ def test_the_ten_numbers_stand_where_they_belong() -> None:
     assert model["bushing.lumbus_thorax.k_minus.z"] == pytest.approx(1083000.0)
     assert model["bushing.thorax_soft.k3.y"] == 1e7 and model["joint.left_elbow.damping"] == 4.0
     assert set(example.unknowns()) == set(example.NUMBERS) and len(example.NUMBERS) == 10
+
+
+@pytest.mark.slow
+def test_two_experiments_tell_the_ten_numbers() -> None:
+    """From the first values of the thesis, which are off by a third to a factor of 2.5. Seen: 7 iterations, 1.9 standard deviations at most, 79 s of processor time."""
+    result = example.fitted(experiments=2, h=1.0 / 720.0)
+    assert result.converged and result.iterations <= 12
+    for name, (true, _) in example.NUMBERS.items():
+        found = result.parameters[name]
+        assert found.sd is not None and abs(found.value - true) <= 3.5 * found.sd, name

@@ -29,7 +29,7 @@ from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure
 from calibody.recording.recording import Recording
-from calibody.solve.condensed import step
+from calibody.solve.condensed import parameters_step
 
 LARGER = 1.2
 """Noise found over noise stated, or the other way round, from which that is said."""
@@ -105,10 +105,10 @@ def _by_halving(worker: Meshes, level: Level) -> np.ndarray | None:
     if old.runs[0].turning is not None:
         problem = dry.turning(problem, x, theta)
     try:
-        taken = step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale, problem.slope)
+        moved = parameters_step(problem.linearise(x, theta), theta, problem.lower, problem.upper, 1.0 / problem.scale**2, problem.scale, problem.slope)
     except NumericalError:
         return None
-    return np.abs(reported(problem.entries, problem.shift(theta, taken.parameters)).values - level.values)
+    return np.abs(reported(problem.entries, problem.shift(theta, moved)).values - level.values)
 
 
 def _too_coarse(level: Level, moved: np.ndarray) -> list[str]:

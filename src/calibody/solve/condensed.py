@@ -642,15 +642,35 @@ def step(
     enough = np.broadcast_to(refined, (len(theta) + 1,))
     held = split_by_run(runs, states)
     found = spread(lambda r: eliminated(runs.parts[r], runs.columns[r], held[r], enough[np.append(runs.columns[r], -1)]), len(runs.parts))
-    information = Arrow.of(len(theta), [(e.columns, e.information) for e in found], runs.loose_theta)
-    gradient = runs.loose_theta.T @ runs.loose + np.broadcast_to(slope, theta.shape)
-    for e in found:
-        gradient[e.columns] += e.gradient
+    information, gradient = _together(runs, [(e.columns, e.information, e.gradient) for e in found], len(theta), slope)
     d, at_bound = bounded(information.plus(damping), gradient, lower - theta, upper - theta, scale)
     z = [e.following.step(d[e.columns]) for e in found]
     sizes = [e.factor.n for e in found]
     together = _sorted(z, sizes)
     return Step(together[: sum(sizes)], together[sum(sizes) :], d, information, gradient, at_bound, tuple(found))
+
+
+def parameters_step(
+    lin: Linearisation | Chain | Runs, theta: np.ndarray, lower: np.ndarray, upper: np.ndarray, damping: np.ndarray, scale: np.ndarray, slope: np.ndarray | float = 0.0
+) -> np.ndarray:  # fmt: skip
+    """Where `step` moves the parameters. Of every run only what it says of them is kept: the factors of all runs together may be gigabytes."""
+    runs = runs_of(lin, len(theta))
+
+    def said(r: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        e = eliminated(runs.parts[r], runs.columns[r])
+        return e.columns, e.information, e.gradient
+
+    information, gradient = _together(runs, spread(said, len(runs.parts)), len(theta), slope)
+    return bounded(information.plus(damping), gradient, lower - theta, upper - theta, scale)[0]
+
+
+def _together(runs: Runs, said: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], parameters: int, slope: np.ndarray | float) -> tuple[Arrow, np.ndarray]:
+    """Information and gradient of all runs, of which each has said which parameters it depends on, and its own."""
+    information = Arrow.of(parameters, [(columns, own) for columns, own, _ in said], runs.loose_theta)
+    gradient = runs.loose_theta.T @ runs.loose + np.broadcast_to(slope, (parameters,))
+    for columns, _, own in said:
+        gradient[columns] += own
+    return information, gradient
 
 
 def runs_of(lin: Linearisation | Chain | Runs, parameters: int) -> Runs:
