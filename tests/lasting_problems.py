@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 import calibody as cb
 from calibody.steppers.motion import Motion
@@ -122,6 +123,68 @@ def wheel(friction: float = 0.8, tilt: float = 0.15, end: float = 1.0, h: float 
     motion = cb.simulate(model, end, h=h, initial=start)
     path = "body.body.inertia.yy"
     return Case(model, motion, POSE | {"joint.turn.angle": 1e-3}, (), 0.004, {path: inertia}, {path: 2 * inertia})
+
+
+@dataclass(frozen=True)
+class Played:
+    """A motion of another integrator, as far as recordings are made of it."""
+
+    h: float
+    time: np.ndarray
+    channels: dict[str, np.ndarray]
+    landings: tuple[tuple[float, float], ...]
+    """(time, normal impulse)."""
+
+    def __getitem__(self, path: str) -> np.ndarray:
+        return self.channels[path]
+
+
+@cache
+def sliding_wheel(friction: float = 0.15, tilt: float = 0.25, end: float = 0.6) -> Case:
+    """The wheel where every spoke slides down the incline, moved by a Runge-Kutta method of order 8 from landing to landing: friction of our own simulations is of first order.
+
+    With s down the incline, n away from it, a the angle of the spoke that stands behind straight down and c = (mu L cos a + L sin a)/I,
+
+        n = L cos a,   N (1/m + c L sin a) = g cos(tilt) - L cos a a'^2,   a'' = N c,   s'' = g sin(tilt) - mu N/m
+
+    and at a = 30 degrees the next lands, at -30 degrees: with P (1/m + c L sin a) = L a', a' += P c, s' -= mu P/m.
+    """
+    mass, L, rate, period, step = 1.0, 0.2, 5.5, 0.004, np.pi / 3
+    inertia, g, start = 0.7 * mass * L**2, 9.81, rate * L + 0.8
+
+    def lever(a: float) -> float:
+        return (friction * L * np.cos(a) + L * np.sin(a)) / inertia
+
+    def flow(_: float, y: np.ndarray) -> list[float]:
+        _, a, v, w = y
+        N = (g * np.cos(tilt) - L * np.cos(a) * w**2) / (1.0 / mass + lever(a) * L * np.sin(a))
+        assert N > 0.0 and v > w * L * np.cos(a) and w > 0.0  # it slides down and goes on
+        return [v, w, g * np.sin(tilt) - friction * N / mass, N * lever(a)]
+
+    def lands(_: float, y: np.ndarray) -> float:
+        return y[1] - step / 2
+
+    lands.terminal, lands.direction = True, 1.0  # type: ignore[attr-defined]
+    times, parts, landings = np.arange(0.0, end, period), [], []
+    t, y, k = 0.0, np.array([0.0, 0.0, start, rate]), 0
+    while t < end:
+        found = solve_ivp(flow, (t, end + period), y, method="DOP853", rtol=1e-11, atol=1e-12, events=lands, dense_output=True)
+        inside = times[(times >= t) & (times < found.t[-1])]
+        s, a, *_ = found.sol(inside)
+        parts.append(np.stack([s, L * np.cos(a), a + k * step]))
+        t = float(found.t[-1])
+        if found.status != 1:
+            break
+        s, _, v, w = found.y[:, -1]
+        P = L * w / (1.0 / mass + lever(-step / 2) * L * np.sin(-step / 2))
+        landings.append((t, float(P)))
+        y, k = np.array([s, -step / 2, v - friction * P / mass, w + P * lever(-step / 2)]), k + 1
+    s, n, a = np.concatenate(parts, axis=1)
+    at = {"joint.x.position": s * np.cos(tilt) + n * np.sin(tilt), "joint.z.position": n * np.cos(tilt) - s * np.sin(tilt), "joint.turn.angle": a + tilt}
+    motion = Played(period, times[: len(s)], at, tuple(landings))
+    path, case = "body.body.inertia.yy", wheel(friction, tilt, 0.01)
+    model = case.model.replace({f"body.body.inertia.{axis}": inertia for axis in ("xx", "yy", "zz")})
+    return replace(case, model=model, motion=motion, truth={path: inertia}, guess={path: 2 * inertia})  # type: ignore[arg-type]
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from impact_problems import cube_model
-from lasting_problems import Case, arm_and_disk, deviations, disk, falling_flat, incline, resting, wheel
+from lasting_problems import Case, Played, arm_and_disk, deviations, disk, falling_flat, incline, resting, sliding_wheel, wheel
 
 import calibody as cb
 from calibody.estimate.flights import Struck
@@ -162,6 +162,20 @@ def test_a_rimless_wheel() -> None:
     assert [(e.contact, e.mode) for e in result.events] == [(e.contact, e.mode) for e in case.motion.events]
     for mine, true in zip(result.events, case.motion.events, strict=True):
         assert mine.normal_impulse_sd is not None and abs(mine.normal_impulse - true.normal_impulse) < 4 * mine.normal_impulse_sd + 3e-4
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_a_rimless_wheel_that_slides(seed: int | None) -> None:
+    """Against an integrator of high order: I/m and the impulses of the spokes within their bars; without noise, to a tenth of these."""
+    case = sliding_wheel()
+    assert isinstance(case.motion, Played)
+    result, landings = case.fit(seed, h=0.002), case.motion.landings
+    assert result.converged and [e.mode for e in result.events] == ["slip"] * len(landings)
+    estimate, truth = result.parameters["body.body.inertia.yy"], case.truth["body.body.inertia.yy"]
+    assert estimate.sd is not None and estimate.sd < 2e-3 * truth and abs(estimate.value - truth) < (3.5 if seed is not None else 0.1) * estimate.sd
+    for event, (time, impulse) in zip(result.events, landings, strict=True):
+        assert event.time_sd is not None and abs(event.time - time) < 4 * event.time_sd
+        assert event.normal_impulse_sd is not None and abs(event.normal_impulse - impulse) < 4 * event.normal_impulse_sd and event.normal_impulse_sd < 1e-3
 
 
 @pytest.mark.slow
