@@ -22,6 +22,7 @@ KEPT = ROOT / "build" / "gallery"
 DEMOS = {
     "pendulum": "One hinge, a motor, an encoder. Mass, inertia, damping and dry friction from guesses twice the truth.",
     "stop": "A driven pendulum that hits a stop. Inertia, friction, and angle and restitution of the stop from impacts that are found in the recording.",
+    "toss": "A cube that is tossed five times. Friction, restitution and the ratio of inertia to mass from its poses; the report says why the mass cannot be told.",
     "furuta": "A rotary pendulum with thirteen unknowns. The data cannot tell five of them; the report says which, and which sums of them it can tell.",
     "fourbar": "A closed loop: two rods and a crank. The forces in its joints are estimated with the parameters.",
     "arm": "Seven joints, masses and friction at once.",

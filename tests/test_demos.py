@@ -14,6 +14,7 @@ from calibody import cli, demos, experiment
 from calibody.experiment.check import check
 
 NOT_SEEN = {
+    "toss": {"body.cube.mass", "inertia"},
     "furuta": {"body.arm.inertia.xx", "body.arm.inertia.yy", "body.arm.inertia.zz", "body.pendulum.inertia.yy", "body.pendulum.inertia.zz"},
 }
 
@@ -79,11 +80,24 @@ def test_stop(tmp_path: Path) -> None:
     assert cb.load(tmp_path / "stop-fit" / "stop.xml", contacts=True)["limit.hinge.upper.position"] == 0.4
 
 
+def test_toss(tmp_path: Path) -> None:
+    """Five tosses together: what nothing known pushes has no mass, only its ratio to the inertia."""
+    saved, truth = run("toss", tmp_path)
+    holds("toss", saved, truth)
+    for name, most in (("friction", 0.001), ("restitution", 0.001)):
+        assert (saved.parameters[f"contact.hull-floor.{name}"].sd or 1.0) < most
+    (ratio,) = saved.determined
+    assert abs(ratio.value - truth["inertia"] / truth["body.cube.mass"]) < 3.5 * ratio.sd and ratio.sd < 0.01 * ratio.value
+    assert len(saved.document["events"]) == 12 and {e["run"] for e in saved.document["events"]} == {f"toss{k}" for k in range(1, 6)}
+    assert "Only the ratio body.cube.mass : inertia is determined." in (saved.folder / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", demos.NAMES)
 def test_every_example_is_in_order(name: str) -> None:
     example = demos.example(name)
     assert example.name == name and f'file = "{name}.xml"' in example.experiment
-    assert {path for path in example.truth if path.startswith(("body.", "joint.", "actuator.", "world.", "limit."))} == set(example.truth)
+    known = ("body.", "joint.", "actuator.", "world.", "limit.", "contact.")
+    assert {path for path in example.truth if path.startswith(known) or "." not in path} == set(example.truth)
 
 
 def walker(folder: Path) -> cb.Model:

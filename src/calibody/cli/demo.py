@@ -20,11 +20,12 @@ class Demo(enum.StrEnum):
     fourbar = "fourbar"
     arm = "arm"
     stop = "stop"
+    toss = "toss"
     gait = "gait"
 
 
 def demo(
-    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar, arm, stop or gait.")] = Demo.pendulum,
+    name: Annotated[Demo, typer.Argument(metavar="[NAME]", help="pendulum, furuta, fourbar, arm, stop, toss or gait.")] = Demo.pendulum,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write the example into; without it, calibody-demo/NAME.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -37,6 +38,7 @@ def demo(
         fourbar     a closed loop, with the forces in its joints
         arm         seven joints, masses and friction at once
         stop        a driven pendulum that hits a stop: impacts found in the recording
+        toss        a cube that is tossed five times: friction, restitution, and why its mass cannot be told
         gait        a person walks over two force plates: joint moments with error bars
     All files are made to be edited: change them, then run calibody fit NAME.toml.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibody.demos.base import Example
 
-NAMES = ("pendulum", "furuta", "fourbar", "arm", "stop", "gait")
+NAMES = ("pendulum", "furuta", "fourbar", "arm", "stop", "toss", "gait")
 
 
 def example(name: str) -> Example:

@@ -21,7 +21,7 @@ from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.flights import Struck
 from calibody.estimate.layout import NODES, States, interpolated
 from calibody.estimate.problem import Problem
-from calibody.estimate.proposals import BRIEF, Proposed
+from calibody.estimate.proposals import BRIEF, SEED, Proposed, Search
 from calibody.estimate.run import Run
 from calibody.estimate.sequence import ALIKE, ATTEMPTS, SHORTEST, STEPS, Solve, costs, proposed_runs, same, slipping, sticking, varied_runs
 from calibody.estimate.settle import missed
@@ -90,14 +90,26 @@ def _without(
     """The solution with runs cut short that stand out."""
     problem, x, theta = _here(begun, solution, begin)
     standing = _outlying(touching, problem, x, theta, solution, solve)
-    cuts = [Cut(r, _free_until(found[r])) for r in standing if r in found]
-    if not cuts or len(standing) > FEW * len(problem.runs):
+    if not standing or len(standing) > FEW * len(problem.runs):
+        return solution, []
+    flights = {r: found[r] if r in found else _flight(problem, r, x[r], theta) for r in standing}
+    flown = {r: flight for r, flight in flights.items() if flight is not None}
+    cuts = [Cut(r, _free_until(flight)) for r, flight in flown.items()]
+    if not cuts:
         return solution, []
     runs = list(problem.runs)
     for cut in cuts:
-        runs[cut.run], x[cut.run] = _short(found[cut.run], runs[cut.run], cut.end)
+        runs[cut.run], x[cut.run] = _short(flown[cut.run], runs[cut.run], cut.end)
     new = solve(replace(problem, runs=tuple(runs)), x, theta, settings)
     return (new, cuts) if new.converged else (solution, [])
+
+
+def _flight(problem: Problem, r: int, states: States, theta: np.ndarray) -> Proposed | None:
+    """The first flight of a run of which no sequence was found; None where nothing flies."""
+    run = problem.runs[r]
+    mesh, q = run.changed((), ()) if isinstance(run, Struck) else run, states.q[:, run.actual]
+    search = Search.of(problem, r, theta, mesh, q, SEED + r)
+    return None if search is None or search.flight is None else Proposed(search, mesh, q, ())
 
 
 def _free_until(found: Proposed) -> float:

@@ -24,7 +24,7 @@ from calibody.estimate.kinks import representatives
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
-from calibody.estimate.unknowns import Entry
+from calibody.estimate.unknowns import DIAGONAL, Entry
 from calibody.estimate.watched import Start, Watched, coordinates
 from calibody.mechanics.structure import Numbers
 from calibody.steppers.flying import Bodies, Flyer, Log, Swarm, stepped
@@ -68,6 +68,10 @@ BRIEF = 2
 NARROW, SURELY, SCATTER = 0.1, 3.0, 1.4826
 """Once all runs have been searched: the least relative half width within which numbers that they share are looked for again, how many standard deviations of their median, and what the median
 distance from it is multiplied by to be a standard deviation."""
+SHARPENED, SHARPENABLE = 4, 3.0
+"""Sequences whose best particle is brought to its optimum at the end of a try, and times the score of the best up to which one is worth it."""
+STEPS, STEP, DAMPINGS = 8, 1e-6, np.array([0.01, 1.0, 100.0])
+"""Of Gauss-Newton there: most steps, of the differences, and what its damping is multiplied by at each, all tried at once."""
 TYPICAL = 2.0
 """Times what is typical for the runs of a fit up to which a score explains one of them."""
 BETTER = 0.7
@@ -101,9 +105,19 @@ class Search:
         by = [self._by(k) for k in range(len(self.entries))]
         self.free = np.array([k for k, d in enumerate(by) if d.any()], dtype=np.int64)
         """Which unknowns of the run matter."""
+        if len(told := self._scales(by)):
+            self.free = self.free[self.free != told[0]]
         self.by = np.array([by[k] for k in self.free]).reshape(len(self.free), len(self.base))
         self.box = np.array([box(self.entries[k]) for k in self.free]).reshape(-1, 2)
         self.logarithmic = np.array([self.box[i, 0] > 0.0 and self.box[i, 1] > 4.0 * self.box[i, 0] for i in range(len(self.free))], dtype=bool)
+
+    def _scales(self, by: Sequence[np.ndarray]) -> np.ndarray:
+        """Unknowns that are masses and inertias, if these are all unknown: free flight and impacts tell their ratios only, and the first is held."""
+        own = np.flatnonzero(self.problem.proportional[self.columns])
+        inertial, values = Flyer.INERTIAL, self.theta[self.columns]
+        all_ = np.sum([values[k] * by[int(k)] for k in own], axis=0) if len(own) else np.zeros_like(self.base)
+        scale = np.abs(self.base[inertial]).max()
+        return own if len(own) > 1 and np.allclose(all_[inertial], self.base[inertial], atol=1e-6 * scale) else own[:0]
 
     @classmethod
     def of(cls, problem: Problem, r: int, theta: np.ndarray, mesh: Run, q: np.ndarray, seed: int) -> Search | None:
@@ -212,12 +226,63 @@ class Search:
             rates.append((rate * rate).sum(axis=0))
         if not pose:
             return np.zeros(Z.shape[1]), log
-        t = w.times[first + 1 : end]
-        near = np.zeros((len(t), Z.shape[1]), dtype=bool)
-        for own in log.times[: max(least, int(log.count.max(initial=0)))]:
-            near |= np.abs(t[:, None] - own) < MASKED * w.period
-        squares = np.array(pose) + np.where(near, count, np.array(rates))
+        squares = np.array(pose) + np.where(self._masked(log, first, end, least), count, np.array(rates))
         return np.minimum(squares / temper**2, CAP).sum(axis=0), log
+
+    def _masked(self, log: Log, first: int, end: int, least: int = 1) -> np.ndarray:
+        """(samples, particles) next to whose impacts they are."""
+        t = self.watched.times[first + 1 : end]
+        near = np.zeros((len(t), log.times.shape[1]), dtype=bool)
+        for own in log.times[: max(least, int(log.count.max(initial=0)))]:
+            near |= np.abs(t[:, None] - own) < MASKED * self.watched.period
+        return near
+
+    def _deviations(self, start: Start, root: np.ndarray, first: int, Z: np.ndarray) -> np.ndarray:
+        """(numbers, particles) whose squares are the score without `CAP`; `root` of the information of the first flight."""
+        width, w, n = 2 * self.flyer.freedom, self.watched, len(self.watched.times)
+        Z = self.values(Z)
+        bodies = self.bodies(Z[width:])
+        s, log, both = start.swarm(bodies, Z[:width]), Log.empty(MOST, Z.shape[1]), []
+        for j in range(first, n - 1):
+            s = stepped(bodies, s, w.times[j], w.times[j + 1] - w.times[j], log)
+            both.append(w.residuals(bodies, s, j + 1))
+        masked = self._masked(log, first, n)[:, None, :1]  # of the particle that the others are near to
+        rates = np.where(masked, 0.0, np.array([rate for _, rate in both]))
+        return np.concatenate([np.concatenate([pose for pose, _ in both]), rates.reshape(-1, Z.shape[1]), root @ Z[:width]])
+
+    def _sharpened(self, start: Start, information: np.ndarray, first: int, Z: np.ndarray, score: np.ndarray, log: Log) -> np.ndarray:
+        """The best particle of each of some sequences at its optimum, nearly: in data that are precise none of some hundreds is near it."""
+        seen, out, root = set(), [], _root(information).T
+        for p in np.argsort(score):
+            key = tuple(log.spots[: int(log.count[p]), p])
+            if key in seen or score[p] > SHARPENABLE * score.min():
+                continue
+            seen.add(key)
+            out.append(self._descended(start, root, first, Z[:, p]))
+            if len(seen) == SHARPENED:
+                break
+        return np.array(out).T.reshape(len(Z), -1)
+
+    def _descended(self, start: Start, root: np.ndarray, first: int, z: np.ndarray) -> np.ndarray:
+        """One particle, by Gauss-Newton with differences for derivatives, damped where a step leads nowhere."""
+        width = 2 * self.flyer.freedom
+        size = np.append(np.full(width, STEP), STEP * np.maximum(self._spread(), 1e-300))
+        low, high = (np.append(np.full(width, sign * np.inf), self._inner(self.box[:, k])) for sign, k in ((-1.0, 0), (1.0, 1)))
+        damping = 1e-3
+        for _ in range(STEPS):
+            F = self._deviations(start, root, first, z[:, None] + np.concatenate([np.zeros((len(z), 1)), np.diag(size)], axis=1))
+            J = np.nan_to_num((F[:, 1:] - F[:, :1]) / size)
+            A, g = J.T @ J, J.T @ F[:, 0]
+            steps = np.array([-np.linalg.lstsq(A + d * np.diag(np.diag(A) + 1e-300), g, rcond=1e-14)[0] for d in damping * DAMPINGS])
+            tried = np.clip(z[:, None] + steps.T, low[:, None], high[:, None])
+            costs = np.nan_to_num((self._deviations(start, root, first, tried) ** 2).sum(axis=0), nan=np.inf)
+            best, now = int(np.argmin(costs)), float((F[:, 0] ** 2).sum())
+            if not costs[best] < now:
+                break
+            z, damping = tried[:, best], damping * DAMPINGS[best]
+            if now - costs[best] < 0.1:
+                break
+        return z
 
     def scored(self, start: Start, information: np.ndarray, first: int, end: int, Z: np.ndarray, temper: float) -> tuple[np.ndarray, Log]:
         width = 2 * self.flyer.freedom
@@ -246,7 +311,7 @@ class Search:
             out += self._tried(start, information, first, temper, PARTICLES * more)
             out.sort(key=lambda p: p.score)
             best = out[0].score if out else np.inf
-            if best < (expected if level > 1.0 else near) or (np.isfinite(before) and best > BETTER * before):
+            if best < (expected if level > 1.0 else near) or BETTER * before < best < HOPELESS * expected:
                 break
             before = best
         return (
@@ -289,6 +354,8 @@ class Search:
             for _ in range(INNER):
                 score, _ = self.scored(start, information, first, end, self.values(Z), temper)
                 Z = self._again(Z, score, spread, particles)
+        score, log = self.scored(start, information, first, n, self.values(Z), 1.0)
+        Z = np.concatenate([Z, self._sharpened(start, information, first, Z, score, log)], axis=1)
         score, log = self.scored(start, information, first, n, self.values(Z), 1.0)
         return list(self._proposals(Z, score, log, start, float(self.watched.times[first])))
 
@@ -459,6 +526,7 @@ def box(entry: Entry) -> tuple[float, float]:
         return max(entry.lower, 0.0), min(entry.upper, 1.0)
     if path.endswith("friction"):
         return max(entry.lower, 0.0), min(entry.upper, max(RUBBING, 2.0 * entry.initial))
-    if entry.initial > 0.0 and entry.lower >= 0.0:
+    positive = entry.lower >= 0.0 or path.endswith((".mass", *DIAGONAL))  # also of a name that stands in such places
+    if entry.initial > 0.0 and positive:
         return max(entry.lower, entry.initial / WIDE), min(entry.upper, entry.initial * WIDE)
     return max(entry.lower, entry.initial - WIDE * entry.scale), min(entry.upper, entry.initial + WIDE * entry.scale)

@@ -251,7 +251,7 @@ def slipping(solution: Solution, solve: Solve, settings: Settings) -> Solution:
             (p.path.removesuffix(".friction") for p in e.places if p.sensor is None and p.path.startswith("contact.") and p.path.endswith(".friction")), None
         )
         ratios = [] if owner is None else list(_needed(problem, solution.x, owner))
-        if not ratios:
+        if not ratios or (len(problem.runs) > 1 and _told(problem, owner)):
             continue
         theta = solution.theta.copy()
         theta[k] = max(LESS * float(np.max(ratios)), e.lower)
@@ -271,6 +271,8 @@ def sticking(solution: Solution, solve: Solve, settings: Settings) -> Solution:
     problem = solution.problem
     for k, e in enumerate(problem.entries):
         owners = {p.path.removesuffix(".friction") for p in e.places if p.sensor is None and p.path.startswith("contact.") and p.path.endswith(".friction")}
+        if len(problem.runs) > 1 and any(_told(problem, owner) for owner in owners):
+            continue
         runs = [_stuck(problem, r, solution, owners) for r in range(len(problem.runs))] if owners else []
         if all(new is old for new, old in zip(runs, problem.runs, strict=False)):
             continue
@@ -299,6 +301,12 @@ def _stuck(problem: Problem, r: int, solution: Solution, owners: Collection[str]
         for i, (s, name) in enumerate(zip(run.strikes, run.owners, strict=True))
     ]
     return run if tuple(strikes) == run.strikes else replace(run, strikes=tuple(strikes))
+
+
+def _told(problem: Problem, owner: str | None) -> bool:
+    """Whether a run has nothing but impacts on a contact that slip: what its friction is."""
+    modes = [[s.mode for s, name in zip(run.strikes, run.owners, strict=True) if name == owner] for run in problem.runs if isinstance(run, Struck)]
+    return any(own and all(mode == SLIP for mode in own) for own in modes)
 
 
 def _needed(problem: Problem, x: Sequence[States], owner: str) -> Iterator[float]:

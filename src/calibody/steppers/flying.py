@@ -15,6 +15,7 @@ A body flies freely (`Flyer.of`) where it is the only one with mass, nothing but
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -67,6 +68,9 @@ class Flyer:
     """(axes, 3) about which it turns; three, or one across the directions."""
     kept: np.ndarray
     """The spots that are looked at."""
+
+    INERTIAL: ClassVar[np.ndarray] = np.r_[0, 4:13]
+    """Where the mass and the inertia are in `vector`."""
 
     @classmethod
     def of(cls, structure: Structure, model: Model, numbers: Numbers, q: np.ndarray) -> Flyer | None:
