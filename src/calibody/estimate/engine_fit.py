@@ -192,36 +192,39 @@ def begin(problem: EngineProblem, theta: np.ndarray) -> list[Starts]:
 
 def _begun(problem: EngineProblem, r: int, theta: np.ndarray) -> Starts:
     run, e = problem.runs[r], problem.engine
-    states = _through_observations(problem, r, theta)
     first = run.bounds[:-1]
-    starts = states[first]
+    starts = _through_observations(problem, r, theta, first)
     for place, _, value in problem.known(r):
         starts[0, place] = value
     if e.na:  # activations follow the controls alone, whatever the motion is
         model = problem.model_of(r, theta)[0]
         control = e.controls(model, run.driven(run.recording, run.K), run.K)
-        activation = e.steps([e.with_numbers(model)], states[:1], control[None]).states[0][:, e.nq + e.nv :]
+        activation = e.steps([e.with_numbers(model)], starts[:1], control[None]).states[0][:, e.nq + e.nv :]
         starts[1:, e.nq + e.nv :] = np.nan_to_num(activation[first[1:] - 1])
     return Starts(starts)
 
 
-def _through_observations(problem: EngineProblem, r: int, theta: np.ndarray) -> np.ndarray:
-    """(K, state): all nodes, activations zero."""
+def _through_observations(problem: EngineProblem, r: int, theta: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """(nodes, state): some nodes, activations zero."""
     run, e = problem.runs[r], problem.engine
     model, _, sensors = problem.model_of(r, theta)
     rigid = stiffened(model)
     seen = tuple(o for o in run.recording.observations if _places(rigid, o.channel))
-    if not seen:
-        return np.tile(e.resting, (run.K, 1))
+    if not seen or problem.begins_known(r):
+        return np.tile(e.resting, (len(nodes), 1))
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
     mesh = Run.of(tree, replace(run.recording, observations=seen, drives=()), run.h, run.noise)
     _, motion = first_motion(mesh, rigid, numbers, sensors)
-    nearest = np.clip(np.round((run.times - mesh.times[0]) / mesh.h).astype(int), 0, mesh.K - 1)
-    states = np.stack([state_of(e, run.structure, motion.q[:, k], np.zeros(tree.nv)) for k in nearest])
-    ends = [np.clip(np.arange(run.K) + s, 0, run.K - 1) for s in (1, -1)]
-    for k, (after, before) in enumerate(zip(*ends, strict=True)):
-        states[k, e.nq : e.nq + e.nv] = e.difference(states[after], states[before])[: e.nv] / ((after - before) * run.h)
+
+    def at(node: int) -> np.ndarray:
+        nearest = int(np.clip(round((run.times[node] - mesh.times[0]) / mesh.h), 0, mesh.K - 1))
+        return state_of(e, run.structure, motion.q[:, nearest], np.zeros(tree.nv))
+
+    states = np.stack([at(k) for k in nodes])
+    for state, k in zip(states, nodes, strict=True):
+        after, before = min(k + 1, run.K - 1), max(k - 1, 0)
+        state[e.nq : e.nq + e.nv] = e.difference(at(after), at(before))[: e.nv] / ((after - before) * run.h)
     return states
 
 

@@ -160,9 +160,12 @@ class EngineProblem(Observed[EngineRun, Starts]):
         return _Shot(sensors, ends)
 
     def _shot_with_derivatives(self, r: int, x: Starts, theta: np.ndarray) -> _Shot:
+        """Of a single window as many directions as there are numbers that are not known; nothing follows those that are held."""
         e, own = self.engine, self.columns[r]
         starts, models, steps, base = [x.s], [e.with_numbers(self.model_of(r, theta)[0])], [], self.model_of(r, theta)[0]
-        for j in range(e.n):
+        held = {t for _, t, _ in self.known(r)} if self.runs[r].windows == 1 else set()
+        open_ = [j for j in range(e.n) if j not in held] or list(range(e.n))
+        for j in open_:
             d = np.zeros(e.n)
             for sign in (1.0, -1.0):
                 d[j] = sign * self.wide * STATE
@@ -182,8 +185,11 @@ class EngineProblem(Observed[EngineRun, Starts]):
         pairs = [(found[1 + 2 * j], found[2 + 2 * j], step) for j, step in enumerate(steps)]
         sensors = np.stack([(a[0] - b[0]) / max(step, 1e-300) for a, b, step in pairs], axis=2)
         ends = np.stack([np.stack([e.difference(p, q) for p, q in zip(a[1], b[1], strict=True)]) / max(step, 1e-300) for a, b, step in pairs], axis=2)
-        n = e.n
-        return _Shot(*found[0], sensors[..., :n], ends[..., :n], sensors[..., n:], ends[..., n:])
+        m, starts_ = len(open_), (sensors[..., : len(open_)], ends[..., : len(open_)])
+        whole = [np.zeros((*a.shape[:-1], e.n)) for a in starts_]
+        for to, a in zip(whole, starts_, strict=True):
+            to[..., open_] = a
+        return _Shot(*found[0], *whole, sensors[..., m:], ends[..., m:])
 
     # -- the problem -------------------------------------------------------------------------------------------------------------
 
@@ -257,6 +263,10 @@ class EngineProblem(Observed[EngineRun, Starts]):
             joint, rate = d.channel.name, observe.is_rate(d.channel)
             out.append((e.coordinate(joint, rate), e.tangent(joint, rate), float(d.y[0])))
         return out + [(e.nq + e.nv + k, 2 * e.nv + k, 0.0) for k in range(e.na)]
+
+    def begins_known(self, r: int) -> bool:
+        """Whether all of a single window's start is known."""
+        return self.runs[r].windows == 1 and len(self.known(r)) == self.engine.n
 
     def _equations(self, r: int, x: Starts, shot: _Shot) -> np.ndarray:
         return np.concatenate([*self._apart(x, shot), self._off(r, x)])
