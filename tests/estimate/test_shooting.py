@@ -208,6 +208,19 @@ def test_six_stiffnesses_of_a_platform_of_which_one_point_is_measured(hexapod: A
         assert e.sd is not None and abs(e.value - truth) < 3.0 * e.sd
 
 
+@pytest.mark.slow
+def test_the_flexible_loop_by_its_motions_alone() -> None:
+    """Cost and gradient are trep's to what its step of 10 ms is another discretisation by, and both stiffnesses are found from far away."""
+    loop = script("loop")
+    seen = loop.tip(loop.TRUTH)
+    for at, (J, slope) in loop.TREP.items():
+        r, slopes = loop.off(np.array(at), seen)
+        assert 0.5 * float(r @ r) == pytest.approx(J, rel=0.04)
+        assert slopes.T @ r == pytest.approx(np.array(slope), abs=0.04 * float(np.linalg.norm(slope)))
+    steps, a = loop.gauss_newton(loop.GUESS, seen)
+    assert steps <= 10 and a == pytest.approx(loop.TRUTH, abs=1e-5)
+
+
 PRINTED = [
     pytest.param(name, k, marks=pytest.mark.slow if (name, k) not in (("single", 6), ("double", 0)) else ()) for name in ("single", "double") for k in range(7)
 ]

@@ -11,6 +11,7 @@ from calibody.solve import condensed
 from calibody.solve.arrow import Arrow, bounded
 from calibody.solve.condensed import Linearisation
 from calibody.solve.gauss_newton import AbstractProblem, Iteration, Settings, _alternates, minimise
+from calibody.solve.globalisation import Globalisation
 
 Y1 = np.array([1, 0.997829, 2.366363, 6.448709, 5.225859, 2.617129, 1.324945, 1.071534, 1.058930, 3.189685, 6.790586])
 Y2 = np.array([1, 2.249977, 3.215969, 1.787353, 1.050747, 0.215085, 0.109813, 1.276422, 2.493237, 3.079619, 1.665567])
@@ -204,3 +205,29 @@ def test_a_variable_without_room_is_on_its_bound_whichever_way_it_is_pulled() ->
     for pull in (1.0, -1.0):
         d, fixed = bounded(H, np.array([pull, 1.0]), -room, room, scale)
         assert fixed.tolist() == [True, False] and d == pytest.approx([0.0, -1.0])
+
+
+class Toothed(Bent):
+    """A parabola, and teeth whose slopes lead nowhere but are as steep."""
+
+    lower, upper, scale = np.full(1, -np.inf), np.full(1, np.inf), np.full(1, 1.0)
+    FINE = 1e-3
+
+    def values(self, x: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([10.0 * theta[0], 1.0 + 0.004 * np.sin(theta[0] / self.FINE), x[0]]), np.zeros(0)
+
+    def linearise(self, x: np.ndarray, theta: np.ndarray) -> Linearisation:
+        Ft = np.array([[10.0], [0.004 / self.FINE * np.cos(theta[0] / self.FINE)], [0.0]])
+        return Linearisation(self.values(x, theta)[0], sp.csr_matrix(np.array([[0.0], [0.0], [1.0]])), Ft, np.zeros(0), sp.csr_matrix((0, 1)), np.zeros((0, 1)))
+
+
+@pytest.mark.parametrize("start", [0.31, 0.3125, 0.73])
+def test_a_step_along_a_tooth_that_leads_up_is_not_taken(start: float) -> None:
+    found, lost = (
+        minimise(Toothed(), np.zeros(1), np.array([start]), Settings(globalisation=Globalisation("natural", False), tolerance=1e-6, jagged=jagged))
+        for jagged in (True, False)
+    )
+    assert (
+        found.converged and found.history[-1].length == 0.0 and abs(found.theta[0]) < 0.03 and found.cost < 0.52
+    )  # the bottom of the parabola is at 0 and 0.5
+    assert not lost.converged and len(lost.history) == 60

@@ -152,7 +152,7 @@ def _fit(
 
 
 def _fine(asked: Shooting) -> Settings:
-    return Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps)
+    return Settings(tolerance=TOLERANCE, feasibility=FEASIBILITY, globalisation=asked.steps, jagged=True)
 
 
 def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:

@@ -189,7 +189,7 @@ class EngineProblem(Observed[EngineRun, Starts]):
         whole = [np.zeros((*a.shape[:-1], e.n)) for a in starts_]
         for to, a in zip(whole, starts_, strict=True):
             to[..., open_] = a
-        return _Shot(*found[0], *whole, sensors[..., m:], ends[..., m:])
+        return _Shot(*found[0], whole[0], whole[1], sensors[..., m:], ends[..., m:])
 
     # -- the problem -------------------------------------------------------------------------------------------------------------
 

@@ -118,6 +118,9 @@ class Settings:
     there is another way to go on, one is enough."""
     globalisation: Globalisation = PENALISED
     """How long steps are, and whether they are bent."""
+    jagged: bool = False
+    """Whether the cost has teeth finer than differences see (an engine whose friction sticks in one step or the next): a step as short as `close` that does not lower it, the equations holding, is then not
+    taken and the last. It would go on along a tooth, up or down, for as many more as it takes to be shorter than `tolerance`."""
 
 
 @dataclass
@@ -202,6 +205,8 @@ def minimise(
             done = free and change < settings.tolerance and violation < settings.feasibility * size
             near = free and change < settings.close * np.sqrt(max(len(theta), 1)) and violation < settings.close_feasibility * size
             close = close + 1 if near else 0
+            if settings.jagged and near and violation < settings.feasibility * size and _cost(problem, *new) >= cost:
+                length, new = 0.0, (x, theta)
             stuck = near and length < settings.shortest  # at the bottom, as far as rounding and kinks allow
             done = done or stuck or close >= 3
             creeping = not loose and tether == 0.0 and short >= PATIENCE and length < SHORT
@@ -257,6 +262,11 @@ def _alternates(history: Sequence[Iteration], information: Arrow, repeats: int) 
         if all(d @ information @ d < (0.02 * way) ** 2 for d in back):
             return True
     return False
+
+
+def _cost(problem: AbstractProblem, x: Any, theta: np.ndarray) -> float:
+    F, _ = problem.values(x, theta)
+    return 0.5 * float(F @ F)
 
 
 def _violation(lin: Linearisation | Chain) -> float:
