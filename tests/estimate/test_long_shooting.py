@@ -67,6 +67,7 @@ def test_sensitivities_are_those_of_differences() -> None:
 def both(monkeypatch: pytest.MonkeyPatch, model: cb.Model, runs: Any, unknowns: dict[str, Any], **options: Any) -> tuple[Result, Result]:
     whole = cb.fit(model, runs, unknowns, method=cb.Shooting(h=H, **options))
     monkeypatch.setattr(long_fit, "LONG", 0)
+    monkeypatch.setattr(long_fit, "NODES", 0)
     return whole, cb.fit(model, runs, unknowns, method=cb.Shooting(h=H, **options))
 
 
@@ -103,6 +104,7 @@ def test_closed_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_memory_hardly_grows_with_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples of three channels: their values, times, residuals and how these follow four numbers of a start and three parameters, and what they are interpolated with."""
     monkeypatch.setattr(long_fit, "LONG", 0)
+    monkeypatch.setattr(long_fit, "NODES", 0)
     peaks, counts = [], (2001, 6001)
     for samples in counts:
         model, run = driven(samples)
@@ -117,6 +119,7 @@ def test_its_memory_hardly_grows_with_the_recording(monkeypatch: pytest.MonkeyPa
 
 def test_what_asks_for_the_whole_motion_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_fit, "LONG", 0)
+    monkeypatch.setattr(long_fit, "NODES", 0)
     model, run = driven(101)
     noisy = cb.Recording("noisy", run.observations, [cb.Drive(d.channel, d.signal, sd=0.05) for d in run.drives])
     for recording, options in ((noisy, {}), (run, {"coordinates": "free"}), (run, {"gradient": "adjoint", "windows": 1})):

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from calibody.estimate.shooting import Shooting
     from calibody.recording.recording import Recording
 
-LONG = 100_000
-"""Coordinates of all nodes together from which windows are condensed one by one: about 1 GB, were they linearised together (measured on a double pendulum: 11 kB per coordinate)."""
+LONG, NODES = 100_000, 10_000
+"""Coordinates of all nodes together from which windows are condensed one by one: about 1 GB, were they linearised together (measured on a double pendulum: 11 kB per coordinate); and nodes, at least: a
+short motion of a large mechanism would not be made smaller."""
 LEFT_OUT = (
     "The recordings are so long that windows were condensed one after the other: what was held and may be wrong, and what half of the step would change, were not looked for; fit a part of "
     "the recording for that."
@@ -48,7 +49,14 @@ def is_long(worker: Meshes, h: float) -> bool:
     """Whether the motion is so long, and nothing asks for all of it at once."""
     s = worker.structure
     nodes = sum(r.duration / h for r in worker.recordings)
-    if nodes * s.nv < LONG or s.coordinates != TREE or s.rolling.any() or any(r.deviations for r in worker.recordings) or worker.asked.gradient != "forward":  # pyright: ignore[reportAttributeAccessIssue]
+    if (
+        nodes < NODES
+        or nodes * s.nv < LONG
+        or s.coordinates != TREE
+        or s.rolling.any()
+        or any(r.deviations for r in worker.recordings)
+        or worker.asked.gradient != "forward"
+    ):  # pyright: ignore[reportAttributeAccessIssue]
         return False
     runs = [Run.of(s, replace(r, drives=()), r.duration / 8.0, n) for r, n in zip(worker.recordings, worker.noises, strict=True)] if not s.prescribed else []
     return not any(is_untold(run) or len(run.ringing) for run in runs)
