@@ -119,14 +119,22 @@ def test_results_are_written_for_opensim(tmp_path: Path) -> None:
     run, _ = trial(0, duration=0.3)
     result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {}, h=0.01)
     paths = result.opensim(tmp_path / "gait")
-    assert [p.name for p in paths] == ["motion.mot", "moments.sto", "moments_sd.sto"]
-    motion, (places, forces, sds) = result.motion(), [open_table(p).columns for p in paths]
+    assert [p.name for p in paths] == ["motion.mot", "moments.sto", "powers.sto", "moments_sd.sto", "powers_sd.sto"]
+    motion, (places, forces, powers, sds, power_sds) = result.motion(), [open_table(p).columns for p in paths]
     assert list(places) == ["time", *(j.name for j in leg().joints)] and "inDegrees=yes" in paths[0].read_text()
     assert np.array_equal(np.asarray(places["hip"]), np.rad2deg(motion["joint.hip.angle"])) and np.array_equal(
         np.asarray(places["px"]), motion["joint.px.position"]
     )
     assert np.array_equal(np.asarray(forces["knee_moment"]), motion["joint.knee.force"]) and not np.any(np.asarray(forces["px_force"]))
     assert np.allclose(np.asarray(sds["hip_moment"]), result.sd("joint.hip.force", np.asarray(sds["time"]))) and not np.any(np.asarray(sds["px_force"]))
+    moment, rate = motion["joint.knee.force"], motion["joint.knee.rate"]
+    assert np.allclose(np.asarray(powers["knee_power"]), moment * rate)
+    at = np.asarray(power_sds["time"])
+    apart = np.hypot(
+        np.interp(at, motion.time, moment) * result.sd("joint.knee.rate", at), np.interp(at, motion.time, rate) * result.sd("joint.knee.force", at)
+    )  # of force and rate that had nothing in common; they have, in half a period either way
+    ratio = np.asarray(power_sds["knee_power"]) / apart
+    assert np.all(ratio > 0.05) and np.all(ratio < 1.5) and np.ptp(ratio) > 0.01
 
 
 def test_what_carries_the_mechanism_is_no_drive() -> None:

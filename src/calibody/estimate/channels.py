@@ -114,8 +114,17 @@ def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.
     return channel_sds(result, run, [channel], times)[0]
 
 
-def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarray) -> np.ndarray:
-    """(scalar channels of `names`, times): as `channel_sd`, vectors as their components; one gradient and one solve serve them all.
+def power_sds(result: Result, run: int, joints: Sequence[str], times: np.ndarray) -> np.ndarray:
+    """(joints, times): of the power `force * rate` of hinges and slides, to first order: `d(force rate) = rate d(force) + force d(rate)`, with what force and rate have in common."""
+    forces, rates = ([f"joint.{j}.{what}" for j in joints] for what in ("force", "rate"))
+    motion, nodes = result.motion(run), transcribed(result).runs[run].near(times)
+    force, rate = (np.stack([motion[name][nodes] for name in names], axis=1) for names in (forces, rates))
+    combined = np.concatenate([np.eye(len(joints)) * rate[:, None, :], np.eye(len(joints)) * force[:, None, :]], axis=2)
+    return channel_sds(result, run, [*forces, *rates], times, combined)
+
+
+def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarray, combined: np.ndarray | None = None) -> np.ndarray:
+    """(scalar channels of `names`, times): as `channel_sd`, vectors as their components; one gradient and one solve serve them all. `combined` (times, sums, scalar channels): of these sums of them instead.
 
     inf where a channel follows what the data do not determine.
     """
@@ -133,6 +142,9 @@ def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarra
     by_theta = np.zeros((len(by_states[0]), len(nodes), len(e.columns)))
     for k, p in enumerate(e.columns):
         by_theta[..., k] = _by_parameter(result, run, windows, int(p))
+    if combined is not None:
+        by_states = [w @ g for w, g in zip(combined, by_states, strict=True)]
+        by_theta = np.einsum("tsc,ctp->stp", combined, by_theta)
     covariance = found.covariance_theta[np.ix_(e.columns, e.columns)]
     variance, hidden = (np.empty((by_theta.shape[0], len(nodes))) for _ in range(2))
     for k, (rows, g) in enumerate(zip(_local(r, nodes), by_states, strict=True)):

@@ -2,7 +2,8 @@
 
     motion.mot          the joints' angles [deg] and positions [m], called as the joints: the coordinates of a model that was read from an .osim file
     moments.sto         what drives exert on them, measured or unknown: NAME_moment [N m] of hinges, NAME_force [N] of slides, as OpenSim's inverse dynamics calls them
-    moments_sd.sto      the standard deviations of these, at fewer instants
+    powers.sto          these times the joints' rates, NAME_power [W]
+    moments_sd.sto, powers_sd.sto      the standard deviations of these, at fewer instants
 
 Joints that follow others by a coupling are left out, as they are in OpenSim's results.
 """
@@ -39,15 +40,19 @@ def export(result: Result, folder: str | Path, run: str | int = 0) -> tuple[Path
     places = {j.name: np.rad2deg(motion[_place(j)]) if j.kind == HINGE else motion[_place(j)] for j in joints}
     write(where / "motion.mot", "Coordinates", {"time": motion.time, **places}, degrees=True)
     write(where / "moments.sto", "Generalized Forces", {"time": motion.time, **{_named(j): motion[f"joint.{j.name}.force"] for j in joints}})
-    written = where / "motion.mot", where / "moments.sto"
+    powers = {f"{j.name}_power": motion[f"joint.{j.name}.force"] * motion[f"joint.{j.name}.rate"] for j in joints}
+    write(where / "powers.sto", "Joint powers", {"time": motion.time, **powers})
+    written = where / "motion.mot", where / "moments.sto", where / "powers.sto"
     if not (result.converged and result.problem.bars):
         return written
-    from calibody.estimate.channels import channel_sds
+    from calibody.estimate.channels import channel_sds, power_sds
 
     times = motion.time[np.unique(np.linspace(1, len(motion.time) - 3, INSTANTS).round().astype(int))]
     sds = channel_sds(result, result._run(run), [f"joint.{j.name}.force" for j in joints], times)
     write(where / "moments_sd.sto", "Standard deviations of generalized forces", {"time": times, **{_named(j): sd for j, sd in zip(joints, sds, strict=True)}})
-    return (*written, where / "moments_sd.sto")
+    sds = power_sds(result, result._run(run), [j.name for j in joints], times)
+    write(where / "powers_sd.sto", "Standard deviations of joint powers", {"time": times, **dict(zip(powers, sds, strict=True))})
+    return (*written, where / "moments_sd.sto", where / "powers_sd.sto")
 
 
 def _place(joint: Joint) -> str:

@@ -38,6 +38,7 @@ from calibody.experiment.spec import Experiment
 from calibody.experiment.torques import Torque, torques
 from calibody.mechanics import channels
 from calibody.model import Model
+from calibody.model.elements import HINGE, SLIDE
 
 if TYPE_CHECKING:
     import polars
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from calibody.estimate.validation import Validation
     from calibody.recording.recording import Recording
     from calibody.solve.gauss_newton import Iteration
+    from calibody.steppers.motion import Motion
 
 SCHEMA = "calibody-result-1"
 RESULT, SCENE, REPORT, EXPERIMENT = "result.json", "scene.json", "report.html", "experiment.toml"
@@ -76,7 +78,7 @@ def write(
     validation = _validation(result, validate)
     atomic.write_parquet(folder / CHANNELS, _channels(result, predictions))
     atomic.write_parquet(folder / STATES, _nodes(result, _is_state))
-    atomic.write_parquet(folder / FORCES, _nodes(result, is_force))
+    atomic.write_parquet(folder / FORCES, _with_powers(result, _nodes(result, is_force)))
     atomic.write_parquet(folder / BARS, _bars(result))
     atomic.write_parquet(folder / VALIDATION, _unseen(validation))
     compared = [t for r in range(min(len(result.recordings), DETAILED)) for t in torques(result, r)] if result.converged and result.problem.dynamic else []
@@ -390,11 +392,27 @@ def _nodes(result: Result, wanted: Any) -> polars.DataFrame:
     return pl.concat(frames)
 
 
+def _powered(result: Result) -> list[str]:
+    """Joints whose drive was found: their powers are an answer too."""
+    return [j.name for j in result.model.joints if j.kind in (HINGE, SLIDE) and j.name in result.slow_forces]
+
+
+def _power(motion: Motion, joint: str) -> np.ndarray:
+    return motion[f"joint.{joint}.force"] * motion[f"joint.{joint}.rate"]
+
+
+def _with_powers(result: Result, forces: polars.DataFrame) -> polars.DataFrame:
+    import polars as pl
+
+    motions = [result.motion(r) for r in range(len(result.recordings))]
+    return forces.with_columns(pl.Series(f"joint.{j}.power", np.concatenate([_power(m, j) for m in motions])) for j in _powered(result))
+
+
 def _bars(result: Result) -> polars.DataFrame:
     """Error bars of states and forces at some instants of every run; none for a fit that did not converge, or by another method than transcription."""
     import polars as pl
 
-    from calibody.estimate.channels import channel_sds, instants
+    from calibody.estimate.channels import channel_sds, instants, power_sds
 
     frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
     for r, recording in enumerate(result.recordings[:DETAILED] if result.converged and result.problem.bars else ()):
@@ -402,9 +420,13 @@ def _bars(result: Result) -> polars.DataFrame:
         paths = [p for p in motion.channels if (_is_state(p) or is_force(p)) and not p.endswith(".orientation")]
         at = np.round((times - motion.time[0]) / motion.h).astype(int)
         names = [name for p in paths for name in channels.scalar_names(motion.model, p)]
-        for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True):
+        answers = [(name, motion[name][at], sd) for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True)]
+        driven = _powered(result)
+        if driven:
+            answers += [(f"joint.{j}.power", _power(motion, j)[at], sd) for j, sd in zip(driven, power_sds(result, r, driven, times), strict=True)]
+        for name, values, sd in answers:
             known = pl.Series(sd, dtype=pl.Float64)
-            columns = {"run": [recording.name] * len(times), "channel": [name] * len(times), "time": times, "value": motion[name][at], "sd": known}
+            columns = {"run": [recording.name] * len(times), "channel": [name] * len(times), "time": times, "value": values, "sd": known}
             frames.append(pl.DataFrame(columns).with_columns(pl.when(pl.col("sd").is_finite()).then(pl.col("sd")).alias("sd")))
     return pl.concat(frames)
 

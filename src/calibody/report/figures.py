@@ -239,7 +239,7 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             values = {part: rows[column].to_numpy()[kept] for part, column in parts.items()}
             if all(not np.any(v) for v in values.values()):
                 continue
-            unit = "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
+            unit = "W" if group.endswith(".power") else "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
             entry = {"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
             out.append(entry | _bars(bars, str(run), parts, starts))
     return out
