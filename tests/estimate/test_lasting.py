@@ -193,6 +193,16 @@ def test_an_arm_that_pushes_a_disk_against_the_ground() -> None:
         assert len(inside) > 40 and np.mean(np.abs(mine - true)[inside] < 3.5 * sd + 0.05) > 0.95
 
 
+@pytest.mark.slow
+def test_an_arm_that_pushes_a_disk_from_far_off() -> None:
+    """Masses and inertias twice, the distance of the centre of mass 1.3 times, frictions half the truth."""
+    case = arm_and_disk()
+    guess = {p: v * (0.5 if p.endswith("friction") else 1.3 if p.endswith("com.x") else 2.0) for p, v in case.truth.items()}
+    result = cb.fit(case.model, case.recording(), guess, h=0.001)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert not any("cannot be trusted" in n for n in result.notes)
+
+
 def test_forces_are_those_of_the_simulation() -> None:
     """Friction alone estimated from the motion itself: forces of second order, but for the node at which sliding becomes rolling."""
     case, errors = disk(), []
