@@ -203,22 +203,29 @@ def crossed() -> tuple[cb.Model, dict[str, Any]]:
     return model, {path: cb.Unknown() for path in paths}
 
 
-def played(name: str = "two joints, drives played", made: Any = None, seeds: tuple[int, ...] = (0, 1, 2)) -> None:
-    model, unknowns = (made or double)()
-    torque, angles, rates = ((3.3, 1.65), (2.5, 2.5), (20.0, 20.0)) if made is None else ((4.0, 1.5), (1.5, 2.0), (12.0, 15.0))
-    limits = {f"actuator.motor{i + 1}": x for i, x in enumerate(torque)}
-    limits |= {f"joint.hinge{i + 1}.{word}": x[i] for i in (0, 1) for word, x in (("angle", angles), ("rate", rates))}
-    channels, excite = ["joint.hinge1.angle", "joint.hinge2.angle"], ["actuator.motor1", "actuator.motor2"]
+EXCITED, ANGLES = ["actuator.motor1", "actuator.motor2"], ["joint.hinge1.angle", "joint.hinge2.angle"]
+
+
+def two_joints(name: str) -> tuple[cb.Model, dict[str, Any], float, dict[str, Any]]:
+    """A machine with two joints whose drives are played: the model, what is unknown, noise of the angles, limits."""
+    made, sd, *bounds = {"played": (double, 0.01, (3.3, 1.65), (2.5, 2.5), (20.0, 20.0)), "crossed": (crossed, 0.005, (4.0, 1.5), (1.5, 2.0), (12.0, 15.0))}[
+        name
+    ]
+    channels = ("actuator.motor{}", "joint.hinge{}.angle", "joint.hinge{}.rate")
+    return *made(), sd, {channel.format(i + 1): x[i] for channel, x in zip(channels, bounds, strict=True) for i in (0, 1)}
+
+
+def played(name: str = "played", seeds: tuple[int, ...] = (0, 1, 2)) -> None:
+    model, unknowns, sd, limits = two_joints(name)
     for seed in seeds:
-        gain(f"{name}, seed {seed}", model, unknowns, channels, 0.01 if made is None else 0.005, 8.0, limits, excite, 100.0, seed=seed)
+        gain(f"two joints, {name}, seed {seed}", model, unknowns, ANGLES, sd, 8.0, limits, EXCITED, 100.0, seed=seed)
 
 
 def followed() -> None:
     model, unknowns = double()
-    angles = ["joint.hinge1.angle", "joint.hinge2.angle"]
-    sd = dict.fromkeys(angles, 1e-3) | {"joint.hinge1.force": 0.1, "joint.hinge2.force": 0.05}
-    limits = dict.fromkeys(angles, 1.5) | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("rate", 6.0), ("force", 8.0))}
-    gain("two joints, ways followed", model, unknowns, list(sd), sd, 8.0, limits, angles, 100.0)
+    sd = dict.fromkeys(ANGLES, 1e-3) | {"joint.hinge1.force": 0.1, "joint.hinge2.force": 0.05}
+    limits = dict.fromkeys(ANGLES, 1.5) | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("rate", 6.0), ("force", 8.0))}
+    gain("two joints, ways followed", model, unknowns, list(sd), sd, 8.0, limits, ANGLES, 100.0)
 
 
 def arm() -> None:
@@ -234,7 +241,7 @@ def arm() -> None:
     gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0, functions=6, improved=1)
 
 
-PARTS = {"foreseen": foreseen, "played": played, "crossed": partial(played, "two crossed joints, played", crossed), "followed": followed, "arm": arm}
+PARTS = {"foreseen": foreseen, "played": played, "crossed": partial(played, "crossed", (0, 1)), "followed": followed, "arm": arm}
 
 
 def main() -> int:

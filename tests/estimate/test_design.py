@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 import calibody as cb
 from calibody.estimate.excitation import Followed
 from calibody.estimate.waves import BASES
-from calibody.estimate.within import with_pairs
+from calibody.estimate.within import limits_of, with_pairs
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TIMES = np.arange(0.0, 4.0 + 1e-9, 0.02)
 
 
@@ -295,6 +297,23 @@ def test_the_error_bars_of_the_race_are_foreseen(shared: Path) -> None:
     model, run, truth = problem(shared, "gentle_double")
     unknowns = {path: cb.Unknown(1.5 * x) for path, x in truth.items()}
     assert _within_a_fifth(cb.fit(model, run, unknowns), unknowns) == 8
+
+
+@pytest.mark.slow
+def test_played_drives_tell_three_times_as_much_as_a_chirp_to_5_hz(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the defaults: of the same root mean square of both drives and within the same limits, which hold on a mesh of 1 ms."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    benchmark = importlib.import_module("design")
+    model, unknowns, sd, limits = benchmark.two_joints("played")
+    excited, angles = benchmark.EXCITED, benchmark.ANGLES
+    ways, motion = benchmark.largest_chirp(model, 5.0, 8.0, limits, excited, 100.0)
+    rms = {path: float(np.sqrt(np.mean(motion[path] ** 2))) for path in excited}
+    chirp = cb.forecast(model, unknowns, angles, sd, 8.0, ways, rate=100.0)
+    found = cb.design(model, unknowns, angles, sd, 8.0, limits, excite=excited, rms=rms, rate=100.0)
+    assert found.forecast.worst < chirp.worst / 3.0
+    fine = benchmark.played_again(found, model, 8.0, 100.0)
+    assert all(limit.beyond(fine).max() <= 0.0 for limit in limits_of(model, limits, {}))
+    assert all(np.sqrt(np.mean(fine[path] ** 2)) <= 1.001 * most for path, most in rms.items())
 
 
 @pytest.mark.parametrize(("basis", "criterion"), [("splines", "worst"), ("fourier", "determinant")])
