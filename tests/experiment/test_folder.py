@@ -104,6 +104,19 @@ def test_the_scene_has_the_poses_of_the_motion(fitted: tuple[cb.Result, Path]) -
     assert np.abs(np.array(run["fitted"]["arm"]) - np.array(run["measured"]["arm"])).max() < 0.02
 
 
+def test_the_floor_of_a_replay_is_what_things_touch() -> None:
+    from calibody.experiment.scene import ground
+
+    def of(partner: str = "ground", tilt: float = 0.0, contacts: bool = True) -> float | None:
+        floor = cb.Geometry("floor", "world", "plane", (1.0, 1.0), position=(0.0, 0.0, 0.3))
+        ball = cb.Geometry("ball", "body", "sphere", (0.1,))
+        touch = (cb.Contact("touch", "ball", partner),) if contacts else ()
+        world = cb.World(ground_height=-0.2, ground_tilt=(tilt, 0.0))
+        return ground(cb.Model("m", [cb.Body("body", mass=1.0)], [cb.Joint("free", "body", "free")], geometries=[floor, ball], contacts=touch, world=world))
+
+    assert (of(), of("floor"), of(tilt=0.1), of(contacts=False)) == (-0.2, 0.3, None, None)
+
+
 def test_the_saved_experiment_is_the_same(fitted: tuple[cb.Result, Path]) -> None:
     _, folder = fitted
     again = experiment.load(folder / "experiment.toml")

@@ -16,6 +16,7 @@ from calibody.formats.meshes import meshes
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
+from calibody.model.contact import GROUND
 from calibody.model.elements import BALL, FREE, HINGE, SLIDE
 from calibody.steppers.motion import Motion
 
@@ -28,6 +29,8 @@ FRAMES_PER_SECOND = 30.0
 MOST_FRAMES = 1800
 """Of one run: a minute; longer runs have fewer per second."""
 DRAWABLE = ("sphere", "capsule", "cylinder", "box", "ellipsoid")
+LEVEL = 0.02
+"""Tilt of a plane [rad] up to which the floor of a replay, which is level, stands for it."""
 ROD = 0.025
 """Radius of the rods that stand for bodies without a shape, relative to the size of the mechanism."""
 DIGITS = 5
@@ -49,7 +52,20 @@ def scene(result: Result, predictions: Mapping[str, Prediction]) -> dict[str, An
         run["predicted"] = _predicted(predictions.get(recording.name), recording, motion.time[nodes])
         run["markers"] = _markers(motion.time[nodes], channels)
         runs.append(run)
-    return {"shapes": _shapes(result.model, _size(result.model, runs)), "runs": runs}
+    return {"shapes": _shapes(result.model, _size(result.model, runs)), "runs": runs, "ground": ground(result.model)}
+
+
+def ground(model: Model) -> float | None:
+    """The height of the level plane that something touches, the ground or a plane of the world: there the replay has its floor; None where there is none (then it is below all that moves)."""
+    planes = {g.name: g for g in model.geometries if g.kind == "plane" and g.body == "world"}
+    heights = []
+    for name in {side for c in model.contacts for side in (c.a, c.b)}:
+        plane = planes.get(name)
+        if plane is not None:
+            heights += [plane.position[2]] if abs(plane.orientation[1]) + abs(plane.orientation[2]) < LEVEL else []
+        elif name == GROUND and max(map(abs, model.world.ground_tilt)) < LEVEL:
+            heights.append(model.world.ground_height)
+    return max(heights, default=None)
 
 
 def still(model: Model, initial: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -123,7 +123,7 @@ const replay = (() => {
     }
     if (low[0] > high[0]) return { centre: [0, 0, 0], radius: 1, floor: -1, size: [1, 1, 1] };
     const size = minus(high, low);
-    return { centre: low.map((x, i) => (x + high[i]) / 2), radius: Math.max(Math.hypot(...size) / 2, 1e-3), floor: low[2] - 0.002 * Math.hypot(...size), size };
+    return { centre: low.map((x, i) => (x + high[i]) / 2), radius: Math.max(Math.hypot(...size) / 2, 1e-3), floor: scene.ground ?? low[2] - 0.002 * Math.hypot(...size), size };
   }
 
   function reset() {
