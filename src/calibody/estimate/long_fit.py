@@ -28,7 +28,7 @@ from calibody.estimate.start import first_motion
 from calibody.estimate.telling import NO_START, SHOT
 from calibody.estimate.uncertainty import assess
 from calibody.estimate.unknowns import Entry
-from calibody.mechanics.structure import TREE
+from calibody.mechanics.structure import TREE, Numbers
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ LEFT_OUT = (
 )
 
 
-def is_long(worker: Meshes, h: float) -> bool:
+def is_long(worker: Meshes, h: float, asked: Shooting) -> bool:
     """Whether the motion is so long, and nothing asks for all of it at once."""
     s = worker.structure
     nodes = sum(r.duration / h for r in worker.recordings)
@@ -55,11 +55,13 @@ def is_long(worker: Meshes, h: float) -> bool:
         or s.coordinates != TREE
         or s.rolling.any()
         or any(r.deviations for r in worker.recordings)
-        or worker.asked.gradient != "forward"
-    ):  # pyright: ignore[reportAttributeAccessIssue]
+        or asked.gradient != "forward"
+        or worker.driven
+        or Numbers.of(s).softness[0].any()
+    ):
         return False
     runs = [Run.of(s, replace(r, drives=()), r.duration / 8.0, n) for r, n in zip(worker.recordings, worker.noises, strict=True)] if not s.prescribed else []
-    return not any(is_untold(run) or len(run.ringing) for run in runs)
+    return not any(is_untold(run) for run in runs)
 
 
 def long(worker: Meshes, h: float, theta: np.ndarray, asked: Shooting, began: float) -> Result:

@@ -52,7 +52,7 @@ def shoot(
     h = _step(recordings, asked)
     worker, _ = prepared(model, recordings, unknowns, "none", asked.coordinates, h, report=report, contacts=NONE, kind=Shots)
     worker.asked, worker.globalisation = asked, asked.steps
-    if is_long(worker, h):
+    if is_long(worker, h, asked):
         return long(worker, h, theta_of(worker.unknowns, start or {}), asked, began)
     levels = worker.levels(h, theta_of(worker.unknowns, start or {}), refine=False)
     return concluded(worker, levels, time.perf_counter() - began, halved=True)
