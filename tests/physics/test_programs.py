@@ -74,6 +74,14 @@ def test_a_cache_that_cannot_be_used_is_none(monkeypatch: pytest.MonkeyPatch, tm
         np.testing.assert_array_equal(doubled(), [0.0, 2.0, 4.0])
         assert len(file.read_bytes()) > 1000
     assert len(traced) == 5
+    compilation.forget()
+    compilation.program(lambda x, y: x @ y, "other", (np.ones((2, 2)), np.ones((2, 2))))
+    (other,) = (f for f in (tmp_path / "programs").iterdir() if f != file)
+    file.write_bytes(other.read_bytes())  # whole, and cannot run here: it is made anew when that shows
+    np.testing.assert_array_equal(doubled(), [0.0, 2.0, 4.0])
+    assert len(traced) == 6
+    np.testing.assert_array_equal(doubled(), [0.0, 2.0, 4.0])
+    assert len(traced) == 6
     monkeypatch.setenv("CALIBODY_CACHE", str(file / "in"))
     np.testing.assert_array_equal(doubled(), [0.0, 2.0, 4.0])
 

@@ -78,13 +78,35 @@ def program(function: Callable[..., Any], key: Hashable, arguments: tuple) -> Ca
     """
     name = _name(key, arguments)
     if name not in _programs:
-        file = _file(name)
-        found = _read(file)
-        if found is None:
-            found = _compiled(function, arguments)
-            _write(file, found)
-        _programs[name] = one_thread(_awaited(found)) if _calls_lapack(found) else found
+        found = _read(_file(name))
+        _programs[name] = _new(function, name, arguments) if found is None else _Read(found, function, name)
     return _programs[name]
+
+
+def _new(function: Callable[..., Any], name: tuple, arguments: tuple) -> Callable[..., Any]:
+    found = _compiled(function, arguments)
+    _write(_file(name), found)
+    return _ready(found)
+
+
+def _ready(compiled: Any) -> Callable[..., Any]:
+    return one_thread(_awaited(compiled)) if _calls_lapack(compiled) else compiled
+
+
+class _Read:
+    """A program from disk. That machine code is whole shows when it runs: where it does not the first time ("Function ... not found"), it is compiled anew."""
+
+    def __init__(self, compiled: Any, function: Callable[..., Any], name: tuple) -> None:
+        self.compiled, self.function, self.name = _ready(compiled), function, name
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            out = jax.block_until_ready(self.compiled(*arguments))
+            _programs[self.name] = self.compiled
+        except Exception:  # what is wrong with the arguments themselves is said once more
+            self.compiled = _programs[self.name] = _new(self.function, self.name, arguments)
+            out = self.compiled(*arguments)
+        return out
 
 
 def compiled_before(key: Hashable, arguments: tuple) -> bool:
