@@ -7,6 +7,7 @@ import pytest
 from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, recorded
 
 import calibody as cb
+from calibody.estimate.forecast import Planned
 from calibody.estimate.misled import allowed
 
 TRUTH = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING}
@@ -61,3 +62,25 @@ def test_a_ratio_is_as_certain_as_what_it_is_made_of() -> None:
     e, d = one.parameters["body.arm.inertia.yy"], both.determined[0]
     assert e.sd is not None and e.missing is not None and e.missing > 2.0 * e.sd / 3.0
     assert d.sd / abs(d.value) == pytest.approx(e.sd / e.value, rel=0.05)
+
+
+def test_draws_leave_out_what_is_missing_and_say_so() -> None:
+    """They are those of the scatter; a design begins with the whole error bars."""
+    result = fitted(recorded(1, spring=0.05), h=0.01)
+    post = cb.posterior(result, samples=200, starts=0)
+    assert post.converged and any(note.startswith("The error bars allow for what the model seems to lack, and the draws") for note in post.notes)
+    unknowns = dict.fromkeys(result.parameters, None)
+    planned = Planned.begun(result.model, unknowns, ["joint.hinge.angle"], 0.003, ["actuator.motor"], False, 100.0, "auto").since(result)
+    assert planned.spread is not None
+    before = np.sqrt(np.diag(np.linalg.inv(planned.known)))
+    for (name, m), sd, wide in zip(post.parameters.items(), before, np.sqrt(np.diag(planned.spread @ planned.spread.T)), strict=True):
+        e = m.estimate
+        assert e.sd is not None and e.scatter is not None and m.ratio is not None and m.shift is not None
+        assert m.sd == pytest.approx(e.scatter, rel=0.15) and abs(m.shift) < 0.3 and not m.remarkable, name
+        assert sd == pytest.approx(e.sd, rel=1e-6) and wide == pytest.approx(e.sd, rel=1e-6)
+    assert max(m.estimate.sd / m.sd for m in post.parameters.values() if m.estimate.sd) > 5.0
+
+
+def test_draws_where_nothing_is_missing_say_nothing_of_it() -> None:
+    post = cb.posterior(fitted(recorded(3), h=0.01), samples=100, starts=0)
+    assert not any("lack" in note for note in post.notes)

@@ -68,13 +68,13 @@ class Marginal:
 
     @property
     def shift(self) -> float | None:
-        """Of the mean from the estimate, in standard deviations of the fit; None where that has none."""
-        return None if not self.estimate.sd else (self.mean - self.estimate.value) / self.estimate.sd
+        """Of the mean from the estimate, in standard deviations of the fit, those of its scatter; None where that has none."""
+        return None if not self.estimate.scatter else (self.mean - self.estimate.value) / self.estimate.scatter
 
     @property
     def ratio(self) -> float | None:
-        """Its standard deviation over that of the fit; None where that has none."""
-        return None if not self.estimate.sd else self.sd / self.estimate.sd
+        """Its standard deviation over that of the fit's scatter: what error bars allow beside it for what the model lacks is in no draw; None where there is none."""
+        return None if not self.estimate.scatter else self.sd / self.estimate.scatter
 
     @property
     def remarkable(self) -> bool:

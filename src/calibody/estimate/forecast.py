@@ -169,11 +169,12 @@ class Planned:
             raise CalibodyError(f'The present fit is of other unknowns: "{other}" is not in both, or they are in another order; design for those of the fit.')
         if not result.converged:
             raise CalibodyError(f"The present fit did not converge, so it has no estimate to begin from: {result.status}")
-        scale = result.problem.scale
-        mu, V = np.linalg.eigh(result.uncertainty.covariance_theta / np.outer(scale, scale))
-        strong = mu > 1e-14 * max(float(mu.max()), 1e-300)
-        W = V[:, strong] / scale[:, None]
-        return replace(self, theta=result.theta, known=(W / mu[strong]) @ W.T, spread=(V[:, strong] * np.sqrt(mu[strong])) * scale[:, None])
+        scale, found = result.problem.scale, result.uncertainty
+        mu, V = np.linalg.eigh(found.covariance_theta / np.outer(scale, scale))
+        V = V[:, mu > 1e-14 * max(float(mu.max()), 1e-300)]  # what the present fit determines; error bars are of nothing else
+        L = np.linalg.cholesky(V.T @ (found.known_theta / np.outer(scale, scale)) @ V)
+        W = np.linalg.solve(L, V.T / scale)
+        return replace(self, theta=result.theta, known=W.T @ W, spread=scale[:, None] * (V @ L))
 
     def possible(self, count: int, seed: int) -> list[Model]:
         """Mechanisms that the present fit leaves possible: draws of its estimate, within the bounds."""

@@ -12,8 +12,8 @@ them have together:
 
 A fit with unmodelled forces that a fit without them contradicts lacks something that has no name. What the two differ by beyond chance (`compared.py`) is one more row of moves.
 
-Estimates stay where they are: that some number is missing is certain, which one is not. Those that nothing named would move keep their error bars, and where nothing is named nothing changes. Bands of predictions and draws stay those of the scatter: whether the model predicts is a question of its own, and bands as wide as its
-faults would answer it with yes.
+Estimates stay where they are: that some number is missing is certain, which one is not. Those that nothing named would move keep their error bars, and where nothing is named nothing changes. Bands of predictions and draws stay those of the scatter, and a posterior says so: whether the model predicts is a question of its own, and bands as wide as its
+faults would answer it with yes. A design (`forecast.py`) begins with the error bars as they are, because what they allow for is not known.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def misled(found: Uncertainty, entries: Sequence[Entry], theta: np.ndarray, move
         found,
         covariance=covariance,
         missing=missing,
+        missing_theta=own,
         sd=np.hypot(found.sd, np.sqrt(np.diag(missing))),
         analysis=replace(found.analysis, determined=determined),
     )

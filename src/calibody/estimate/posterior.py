@@ -23,6 +23,7 @@ from calibody.errors import CalibodyError, shown, told
 from calibody.estimate.common import Common
 from calibody.estimate.drawn import Explanation, Marginal, Posterior, Raw
 from calibody.estimate.fit import fit
+from calibody.estimate.misled import TOLD
 from calibody.estimate.modes import Mode, Modes, find
 from calibody.estimate.proper import refuse_improper, within_bounds
 from calibody.estimate.reported import values_of
@@ -508,6 +509,7 @@ def _notes(result: Result, post: Posterior, rest: Rest | None) -> list[str]:
     if post.noise != "naive":
         out.append(SAID[post.noise].format(post.stretched))
     out += [] if rest is None else _of_rest(rest, post)
+    out += _lacking(result)
     if len(result.recordings) == 1:
         out.append("These are draws from one run: what another run of the same mechanism would differ by, beyond noise, one run cannot tell.")
     if (open_ := within_bounds(result)) and result.unresolved:
@@ -525,6 +527,17 @@ def _notes(result: Result, post: Posterior, rest: Rest | None) -> list[str]:
             f"The mesh that was drawn on ({1e3 * post.h:.3g} ms) changes log p by {post.lost:.2g} over the posterior; fit with that h, or a smaller one, to see what it does."
         )
     return out
+
+
+def _lacking(result: Result) -> list[str]:
+    """That error bars are wider than the draws, where one is by as much as the fit says too."""
+    wider = {name: e.sd / e.scatter for name, e in result.parameters.items() if e.sd and e.scatter}
+    name = max(wider, key=lambda n: wider[n], default="")
+    if not name or wider[name] < TOLD:
+        return []
+    return [
+        f"The error bars allow for what the model seems to lack, and the draws and bands do not: that of {name} is {wider[name]:.2g} times as wide as its draws. Take intervals of parameters from the error bars until the model is mended."
+    ]
 
 
 def _of_rest(rest: Rest, post: Posterior) -> list[str]:

@@ -1,6 +1,6 @@
 """How much wider a posterior has to be than its likelihood says: by what made the error bars of the fit larger than its information.
 
-A likelihood that takes noise as white counts a slow error as many small ones, and one that takes runs as repetitions of one mechanism counts their disagreement as noise. Its posterior is too narrow by what the fit's covariance says, and is
+A likelihood that takes noise as white counts a slow error as many small ones, and one that takes runs as repetitions of one mechanism counts their disagreement as noise. Its posterior is too narrow by what the fit's covariance says (that of the scatter; what error bars allow beside it for what the model lacks is no width of a likelihood, `misled.py`), and is
 stretched about its mode, `theta -> theta^ + Omega (theta - theta^)` with
 
     Omega = chol(C of the fit) chol(C of the likelihood)^-1
@@ -27,8 +27,8 @@ SLIGHT = 1.05
 Kind = Literal["naive", "scaled", "sandwich"]
 SAID = {
     "naive": "",
-    "scaled": "The residuals are larger than the stated noise, and the draws were stretched as the error bars were, {0:.2g} times at most; look for a model error.",
-    "sandwich": "The residuals are not white noise, or the runs disagree: the draws were stretched about their mode as the error bars were, {0:.2g} times at most.",
+    "scaled": "The residuals are larger than the stated noise, and the draws were stretched to the scatter of the estimates, {0:.2g} times at most; look for a model error.",
+    "sandwich": "The residuals are not white noise, or the runs disagree: the draws were stretched about their mode to the scatter of the estimates, {0:.2g} times at most.",
 }
 """What is said about each kind."""
 

@@ -65,11 +65,18 @@ class Uncertainty:
     """None where it is large, and in what came from another process: it is made again where it is asked for."""
     missing: np.ndarray | None = None
     """The part of the covariance of what is reported that stands for what the model lacks (`misled.py`)."""
+    missing_theta: np.ndarray | None = None
+    """The same of what is solved for; `covariance_theta` is without it."""
 
     @property
     def scatter(self) -> np.ndarray:
         """The covariance of what is reported without that: by how much estimates would scatter from recording to recording."""
         return self.covariance if self.missing is None else self.covariance - self.missing
+
+    @property
+    def known_theta(self) -> np.ndarray:
+        """The covariance of what is solved for with all that its error bars allow for."""
+        return self.covariance_theta if self.missing_theta is None else self.covariance_theta + self.missing_theta
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "step": None}
@@ -85,7 +92,7 @@ class Uncertainty:
     def without_bars(self) -> Uncertainty:
         """As of a fit that did not converge: where it stopped says nothing about how far the parameters may be off."""
         open_, unknown = np.full(len(self.sd), np.inf), np.full_like(self.covariance, np.nan)
-        return replace(self, sd=open_, sd_naive=open_, covariance=unknown, covariance_theta=unknown, agreement=None)
+        return replace(self, sd=open_, sd_naive=open_, covariance=unknown, covariance_theta=unknown, missing_theta=None, agreement=None)
 
 
 @one_thread
