@@ -327,7 +327,7 @@ def test_other_functions_and_criteria_lower_what_they_are_to_lower(basis: str, c
         3.0,
         {"actuator.motor": 2.0, "joint.hinge.angle": 1.0},
     )
-    first, last = (cb.design(*given, rounds=rounds, **how) for rounds in (0, 5))  # type: ignore[arg-type]
+    first, last = (cb.design(*given, rounds=rounds, **how) for rounds in (0, 20))  # type: ignore[arg-type]
     word = "worst" if criterion == "worst" else "volume"
     assert getattr(last.forecast, word) < getattr(first.forecast, word)
     for found in (first, last):
