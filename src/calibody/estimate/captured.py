@@ -1,11 +1,12 @@
-"""What a motion-capture trial cannot be: markers in another unit than is said, plates whose force has the wrong sign.
+"""What a motion-capture trial cannot be: markers in another unit than is said, plates whose force has the wrong sign. And what it should not be: markers whose places nobody told.
 
-Two sites of one body are as far apart in the recording as in the model, whatever the motion; a factor of a thousand between them is a unit. A plate pushes a body away from the ground, against gravity.
+Two sites of one body are as far apart in the recording as in the model, whatever the motion; a factor of a thousand between them is a unit, some per cent are another person, or markers that were put elsewhere. A plate
+pushes a body away from the ground, against gravity. So do forces that were given without a plate, where nothing but them carries the mechanism: pulled down as hard, it would fall faster than anything that is let go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.mechanics import channels
 from calibody.model import Model
-from calibody.model.elements import WORLD
+from calibody.model.elements import BETWEEN_COORDINATES, FREE, SLIDE, WORLD
 from calibody.recording.recording import Recording
 
 ANOTHER_UNIT = 30.0
@@ -21,13 +22,35 @@ ANOTHER_UNIT = 30.0
 APART = 0.01
 """Distance in the model from which a pair is looked at [m]."""
 DOWNWARDS = 0.5
-"""Share of its impulse that a plate has along gravity, pulling, from which its sign is wrong: friction has none in the mean."""
+"""Share of its impulse that a plate has along gravity, pulling, from which its sign is wrong: friction has none in the mean. Of forces without a plate, the share of the weight's impulse."""
+MISPLACED = 0.06
+"""Relative difference of distances between markers of one body (the median) from which their places are not those of the model: skin that moves leaves 2 % of a scaled model (a running human)."""
+FEWEST_PAIRS = 3
+"""From so many on the median says something."""
+PLACES = ("site", "body", "joint")
+"""Kinds of elements whose `position`, estimated, is where markers are."""
 
 
 def refuse_absurd(model: Model, recordings: Sequence[Recording]) -> None:
     for recording in recordings:
         _refuse_unit(model, recording)
         _refuse_pulling(model, recording)
+        _refuse_sinking(model, recording)
+
+
+def unplaced(model: Model, recordings: Sequence[Recording], unknown: Collection[str]) -> list[str]:
+    """Runs whose markers are not where the model has them, while no such place is among the unknown paths."""
+    if any(path.split(".")[0] in PLACES and ".position" in path for path in unknown):
+        return []
+    out = []
+    for recording in recordings:
+        off = [abs(r - 1.0) for a, b in _pairs(model, recording) if (r := _ratio(model, recording, a, b)) is not None]
+        if len(off) >= FEWEST_PAIRS and (typical := float(np.median(off))) > MISPLACED:
+            out.append(
+                f'Distances between markers of one body in the run "{recording.name}" are off from the model\'s by {100 * typical:.0f} % (median), and no trial at rest has told where markers are: record one '
+                "(poses = true) and give the markers' places (site.NAME.position.x) and the segments' as unknowns, or scale the model to this person."
+            )
+    return out
 
 
 def _refuse_unit(model: Model, recording: Recording) -> None:
@@ -72,3 +95,42 @@ def _refuse_pulling(model: Model, recording: Recording) -> None:
                 f'The plate under "{plate.body}" of the run "{recording.name}" pulls it down ({float(np.max(down)):.0f} N at most, along gravity); '
                 "give the force on the body, which is the opposite of that on the plate."
             )
+
+
+def _refuse_sinking(model: Model, recording: Recording) -> None:
+    """Forces on bodies that were given without a plate pull a mechanism down that nothing else carries."""
+    gravity = np.array(model.world.gravity)
+    if not gravity.any() or not _carried_by_forces_alone(model, recording, gravity):
+        return
+    plated = {channel for plate in recording.plates for channel in plate.signals}
+    down, weight = gravity / np.linalg.norm(gravity), sum(b.mass for b in model.bodies) * float(np.linalg.norm(gravity))
+    impulses, times = {}, np.linspace(recording.start, recording.end, 513)
+    for drive in recording.drives:
+        c = channels.driven(model, drive.channel)
+        if c.kind in ("body", "site") and c.quantity == "force" and drive.channel not in plated:
+            along = down["xyz".index(drive.channel[-1])] * drive.signal.means(times)
+            impulses[drive.channel] = float(np.mean(along)), float(np.max(along))
+    if impulses and sum(mean for mean, _ in impulses.values()) > DOWNWARDS * weight:
+        worst = max(impulses, key=lambda channel: impulses[channel][0])
+        raise CalibodyError(
+            f'The forces on bodies in the run "{recording.name}" pull the mechanism down, which nothing else carries ("{worst}": {impulses[worst][1]:.0f} N at most, along gravity); '
+            "give the forces on the bodies, which are the opposite of those on plates."
+        )
+
+
+def _carried_by_forces_alone(model: Model, recording: Recording, gravity: np.ndarray) -> bool:
+    """Whether every tree of bodies is free to fall, by a free joint or a slide that nothing acts on, and touches nothing."""
+    tied = any(WORLD in (lp.body1, lp.body2) for lp in model.loops if lp.kind not in BETWEEN_COORDINATES)
+    if model.contacts or model.springs or model.bushings or model.paths or tied:
+        return False
+    driven = {joint for a in model.actuators for joint in model.acted_on(a)}
+    driven |= {c.name for d in recording.drives if (c := channels.driven(model, d.channel)).kind == "joint"}
+    strong = DOWNWARDS * sum(b.mass for b in model.bodies) * float(np.linalg.norm(gravity))
+    driven |= {u.joint for u in recording.unknown if isinstance(u.sd, str) or u.sd > strong}
+    for body in model.bodies:
+        if body.parent == WORLD:
+            free = [j for j in model.joints_of(body.name) if j.name not in driven and not j.stiffness]
+            along = [j for j in free if j.kind == FREE or (j.kind == SLIDE and abs(np.dot(j.axis, gravity)) > 0.9 * np.linalg.norm(gravity))]
+            if not along:
+                return False
+    return bool(model.bodies)

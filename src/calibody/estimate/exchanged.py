@@ -115,7 +115,7 @@ def _against(a: _Marker, b: _Marker) -> tuple[float, np.ndarray]:
 def _in_frames(model: Model, recording: Recording, clock: np.ndarray, where: np.ndarray, a: str, b: str) -> Mistake | None:
     """That these are exchanged there, if poses say so too."""
     times = clock[where]
-    poses, numbers = _frames(model, recording, times)
+    poses, numbers = frames(model, recording, times)
     before = None if poses is None else _posed(model, poses)
     if poses is None or before is None:
         return None
@@ -130,7 +130,7 @@ def _in_frames(model: Model, recording: Recording, clock: np.ndarray, where: np.
 
 def _throughout(model: Model, recording: Recording, markers: Sequence[_Marker]) -> list[Mistake]:
     """The pair whose exchange makes poses fit best, if it does."""
-    poses, _ = _frames(model, recording, np.zeros(0))
+    poses, _ = frames(model, recording, np.zeros(0))
     before = None if poses is None else _posed(model, poses)
     if poses is None or before is None:
         return []
@@ -159,7 +159,7 @@ def _squares(residuals: Mapping[str, np.ndarray]) -> float:
     return float(sum(r @ r for r in residuals.values()))
 
 
-def _frames(model: Model, recording: Recording, wanted: np.ndarray) -> tuple[Recording | None, np.ndarray]:
+def frames(model: Model, recording: Recording, wanted: np.ndarray) -> tuple[Recording | None, np.ndarray]:
     """A few frames of the markers as poses, at wanted instants and at others, and the numbers of the wanted ones; None where there are too few in which every marker was seen."""
     kept = [o for o in recording.observations if (c := channels.resolve(model, o.channel)).kind == "site" and c.quantity == "position"]
     shared = kept[0].times[kept[0].present]
@@ -179,13 +179,20 @@ def _spread(times: np.ndarray, count: int) -> np.ndarray:
     return times[np.unique(np.linspace(0, len(times) - 1, count).round().astype(int))] if len(times) else times
 
 
-def _posed(model: Model, poses: Recording) -> dict[str, np.ndarray] | None:
-    """Residuals of the markers over their noise."""
+def posed(model: Model, poses: Recording) -> Result | None:
+    """The fit of these frames; None where it fails."""
     from calibody.estimate.poses_fit import calibrate
 
     try:
-        result = calibrate(model, [poses], {})
+        return calibrate(model, [poses], {})
     except (CalibodyError, NumericalError, FloatingPointError, np.linalg.LinAlgError):
+        return None
+
+
+def _posed(model: Model, poses: Recording) -> dict[str, np.ndarray] | None:
+    """Residuals of the markers over their noise."""
+    result = posed(model, poses)
+    if result is None:
         return None
     out: dict[str, list[np.ndarray]] = {}
     for c in result.fit:

@@ -68,6 +68,7 @@ def _while(report: Any) -> AbstractContextManager[Any]:
 
 def questioned(result: Result, method: AbstractEstimator, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Result:
     """With what is probably wrong in the files, where the data are not described at all."""
+    from calibody.estimate import captured, locked
     from calibody.estimate.exchanged import taken_for_each_other
     from calibody.estimate.result import Result
     from calibody.estimate.trials import mistakes
@@ -78,7 +79,9 @@ def questioned(result: Result, method: AbstractEstimator, model: Model, recordin
     found = taken_for_each_other(model, recordings, result)
     if not found and result.problem.dynamic:  # trials need dynamics
         found = mistakes(model, recordings, unknowns, result, getattr(method, "coordinates", "auto"))
-    return replace(result, mistakes=found, seconds={**result.seconds, "total": result.seconds["total"] + time.perf_counter() - began})
+    placed = [place.path for e in result.problem.entries for place in e.places]
+    notes = (*result.notes, *captured.unplaced(model, recordings, placed), *(() if found else locked.moved(model, recordings)))
+    return replace(result, mistakes=found, notes=notes, seconds={**result.seconds, "total": result.seconds["total"] + time.perf_counter() - began})
 
 
 def default_method(poses: Iterable[bool]) -> str:

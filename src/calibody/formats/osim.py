@@ -3,7 +3,7 @@
 A joint places the frame M of the child in the frame F of the parent by translations along and then rotations about given axes, each a function of a
 coordinate (`spatial`). An axis that is `+-q + constant` is a hinge or slide with the name of the coordinate q; the others of the same coordinate (a knee whose
 bones roll on each other) are hinges and slides tied to it by a coupling or a curve; constants are part of where the body is placed. A locked
-coordinate is a constant too. What moves the mechanism but has no counterpart here (muscles, ligaments, contact) is listed in the model's notes.
+coordinate is a constant too (`Model.locked` has its joint, so that a fit can say that it moved). What moves the mechanism but has no counterpart here (muscles, ligaments, contact) is listed in the model's notes.
 
 OpenSim's z axis is no vertical: gravity is the file's vector, usually along -y.
 """
@@ -24,7 +24,7 @@ from calibody.formats.functions import MOST_COEFFICIENTS, Function, Knots, Polyn
 from calibody.formats.possible import nearest_possible, repaired_note
 from calibody.formats.source import OSIM, Key, Source
 from calibody.model import Actuator, Body, Joint, Loop, Model, Site, World
-from calibody.model.elements import BALL, COUPLING, CURVE, FREE, HINGE, SLIDE, WORLD
+from calibody.model.elements import BALL, COUPLING, CURVE, FREE, HINGE, SLIDE, WORLD, Locked
 from calibody.spatial import algebra as al
 
 GROUND = "ground"
@@ -89,6 +89,7 @@ class Reading:
     joints: list[Joint] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     elements: dict[Key, Element] = field(default_factory=dict)
+    locked: list[Locked] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     """Bodies whose inertia was not possible."""
 
@@ -106,7 +107,7 @@ def read(document: Document, path: Path, touching: bool = False) -> tuple[Model,
     notes = [*_not_represented(root, joints, touching), *repaired_note(found.repaired, "bodies")]
     x, y, z = _floats(root, "gravity", 3, (0.0, -9.80665, 0.0))
     model = Model(
-        root.attributes.get("name") or path.stem, found.bodies, found.joints, found.loops, actuators=actuators, sites=sites, world=World(gravity=(x, y, z)), notes=tuple(notes)
+        root.attributes.get("name") or path.stem, found.bodies, found.joints, found.loops, actuators=actuators, sites=sites, world=World(gravity=(x, y, z)), notes=tuple(notes), locked=found.locked
     )  # fmt: skip
     return model, Source(path, OSIM, document, model, found.elements, {("placement", child): e for child, e in placements.items()})
 
@@ -348,7 +349,7 @@ class _JointReading:
         """The body, and its joints in the order in which they move it."""
         j = self.joint
         steps = list(self._steps())
-        where, moving = j.in_parent, []
+        where, moving, joints, held = j.in_parent, [], [], []
         for step in steps:
             if isinstance(step, np.ndarray):
                 where, back = where @ step, np.linalg.inv(step)
@@ -360,10 +361,17 @@ class _JointReading:
         body = self._inertial(element, where)
         self.found.bodies.append(body)
         self.found.elements["body", body.name] = element
-        for (name, kind), axis, anchor in moving:
+        before = ""
+        for (name, kind), axis, anchor in reversed(moving):
             at = to_child[:3, :3] @ anchor + to_child[:3, 3]
-            self.found.joints.append(Joint(name, body.name, kind, axis=_tuple(to_child[:3, :3] @ axis), anchor=_tuple(at)))
-            self.found.elements["joint", name] = j.element
+            joint = Joint(name, body.name, kind, axis=_tuple(to_child[:3, :3] @ axis), anchor=_tuple(at))
+            if any(c.name == name and c.locked for c in j.coordinates):
+                held.insert(0, Locked(joint, before))
+            else:
+                before, self.found.elements["joint", name] = name, j.element
+                joints.insert(0, joint)
+        self.found.joints += joints
+        self.found.locked += held
         if j.whole:
             self._whole(body)
 
@@ -402,6 +410,8 @@ class _JointReading:
                 yield from self._constant(axis, function(0.0))
             elif own[name].locked:
                 yield from self._constant(axis, function(own[name].default))
+                if axis is self._leading(name):
+                    yield (name, HINGE if axis.kind == TURN else SLIDE), axis.direction * function.line[0]  # type: ignore[index]
             elif axis is self._leading(name):
                 yield from self._constant(axis, function(0.0))
                 yield (name, HINGE if axis.kind == TURN else SLIDE), axis.direction * function.line[0]  # type: ignore[index]

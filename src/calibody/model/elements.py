@@ -265,6 +265,16 @@ class Joint:
 
 
 @dataclass(frozen=True)
+class Locked:
+    """A joint that a file has and holds where it is."""
+
+    joint: Joint
+    """Its coordinate is zero where it is held."""
+    before: str = ""
+    """The joint of the same body that comes after it; empty: none."""
+
+
+@dataclass(frozen=True)
 class Site:
     """A named frame fixed in a body: a marker, an attachment, the place of a sensor."""
 

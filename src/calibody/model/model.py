@@ -25,6 +25,7 @@ from calibody.model.elements import (
     Bushing,
     Geometry,
     Joint,
+    Locked,
     Loop,
     Sensor,
     Site,
@@ -71,6 +72,8 @@ class Model:
     natives: Sequence[Native] = ()
     """What only MuJoCo's engine has, of a model that was read for it (`load(engine="mujoco")`): such a model runs in no other stepper."""
     paths: Sequence[Path] = ()
+    locked: Sequence[Locked] = ()
+    """Joints that the file has and holds where they are: they do not move here, but a fit says where the data have them moved."""
 
     _TABLES = {
         "body": "bodies", "joint": "joints", "loop": "loops", "spring": "springs", "bushing": "bushings", "transmission": "transmissions", "path": "paths",
@@ -80,6 +83,7 @@ class Model:
     def __post_init__(self) -> None:
         for field in self._TABLES.values():
             object.__setattr__(self, field, tuple(getattr(self, field)))
+        object.__setattr__(self, "locked", tuple(self.locked))
         _check_names(self)
         _check_tree(self)
         _check_references(self)
@@ -140,6 +144,16 @@ class Model:
             out.append(body)
             stack.extend(reversed(children.get(body.name, [])))
         return tuple(out)
+
+    @property
+    def freed(self) -> Model:
+        """With the locked joints among the others, each at zero where it was locked."""
+        joints: list[Joint] = []
+        for joint in self.joints:
+            joints += [held.joint for held in self.locked if held.before == joint.name]
+            joints.append(joint)
+        joints += [held.joint for held in self.locked if not held.before]
+        return dataclasses.replace(self, joints=joints, locked=())
 
     def joints_of(self, body: str) -> tuple[Joint, ...]:
         return self._joints_by_body.get(body, ())
