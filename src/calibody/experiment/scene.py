@@ -2,6 +2,7 @@
 
 The measured motion has the measured joint coordinates in place of the fitted ones where there are some; positions of sites and bodies that
 were measured are markers. Bodies are drawn by the meshes of their file (thinned), by its shapes, or, without either, as rods from the joint to whatever they carry.
+What touches has its places, forces and impulses (`pushes.py`), and the planes that it touches.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.experiment.decimate import outward, thinned
+from calibody.experiment.pushes import pushes
 from calibody.formats.meshes import meshes
 from calibody.mechanics.kinematics import Geometry, poses
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.model.contact import GROUND
-from calibody.model.elements import BALL, FREE, HINGE, SLIDE
+from calibody.model.elements import BALL, FREE, HINGE, SLIDE, WORLD
+from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ FRAMES_PER_SECOND = 30.0
 MOST_FRAMES = 1800
 """Of one run: a minute; longer runs have fewer per second."""
 DRAWABLE = ("sphere", "capsule", "cylinder", "box", "ellipsoid")
-LEVEL = 0.02
-"""Tilt of a plane [rad] up to which the floor of a replay, which is level, stands for it."""
+LEVEL = 0.01
+"""Half the tilt of a plane [rad] up to which a level floor of a replay stands for it."""
 ROD = 0.025
 """Radius of the rods that stand for bodies without a shape, relative to the size of the mechanism."""
 DIGITS = 5
@@ -42,9 +45,9 @@ Trajectory = dict[str, list[list[float]]]
 
 def scene(result: Result, predictions: Mapping[str, Prediction]) -> dict[str, Any]:
     """Everything a replay needs, ready for JSON."""
-    runs = []
-    for r, recording in enumerate(result.recordings):
-        motion = result.motion(r)
+    runs: list[dict[str, Any]] = []
+    motions = [result.motion(r) for r in range(len(result.recordings))]
+    for r, (recording, motion) in enumerate(zip(result.recordings, motions, strict=True)):
         nodes = _nodes(motion)
         channels = [c for c in result.fit if c.run == recording.name]
         run: dict[str, Any] = {"name": recording.name, "time": np.round(motion.time[nodes], 6).tolist(), "fitted": _trajectory(motion, nodes)}
@@ -52,20 +55,43 @@ def scene(result: Result, predictions: Mapping[str, Prediction]) -> dict[str, An
         run["predicted"] = _predicted(predictions.get(recording.name), recording, motion.time[nodes])
         run["markers"] = _markers(motion.time[nodes], channels)
         runs.append(run)
-    return {"shapes": _shapes(result.model, _size(result.model, runs)), "runs": runs, "ground": ground(result.model)}
+    size = _size(result.model, runs)
+    for run, motion in zip(runs, motions, strict=True):
+        run["touch"] = vars(pushes(motion, _nodes(motion), size))
+    shared = {"ground": ground(result.model), "planes": planes(result.model), "weight": _weight(result.model)}
+    return {"shapes": _shapes(result.model, size), "runs": runs, **shared}
 
 
 def ground(model: Model) -> float | None:
-    """The height of the level plane that something touches, the ground or a plane of the world: there the replay has its floor; None where there is none (then it is below all that moves)."""
-    planes = {g.name: g for g in model.geometries if g.kind == "plane" and g.body == "world"}
-    heights = []
-    for name in {side for c in model.contacts for side in (c.a, c.b)}:
-        plane = planes.get(name)
-        if plane is not None:
-            heights += [plane.position[2]] if abs(plane.orientation[1]) + abs(plane.orientation[2]) < LEVEL else []
-        elif name == GROUND and max(map(abs, model.world.ground_tilt)) < LEVEL:
-            heights.append(model.world.ground_height)
-    return max(heights, default=None)
+    """The height of the level plane that something touches, the ground or a plane of the world: there the replay has its floor; None where there is none (then it is below all that moves,
+    or where the least tilted of `planes` is)."""
+    return max((p["position"][2] for p in _touched_planes(model) if _is_level(p)), default=None)
+
+
+def planes(model: Model) -> list[dict[str, Any]]:
+    """The planes that something touches and that are not level ones of the world: body, position, orientation and half sizes (0: as far as one sees)."""
+    return [p for p in _touched_planes(model) if not _is_level(p)]
+
+
+def _is_level(plane: Mapping[str, Any]) -> bool:
+    return plane["body"] == WORLD and abs(plane["orientation"][1]) + abs(plane["orientation"][2]) < LEVEL
+
+
+def _touched_planes(model: Model) -> list[dict[str, Any]]:
+    shapes, out = {g.name: g for g in model.geometries}, []
+    for name in sorted({side for c in model.contacts for side in (c.a, c.b)}):
+        g = shapes.get(name)
+        if g is None and name == GROUND:
+            tilt = al.quaternion_exp((*model.world.ground_tilt, 0.0))
+            out.append({"body": WORLD, "position": [0.0, 0.0, model.world.ground_height], "orientation": [float(x) for x in tilt], "size": [0.0, 0.0]})
+        elif g is not None and g.kind == "plane":
+            out.append({"body": g.body, "position": list(g.position), "orientation": list(g.orientation), "size": [*g.size, 0.0, 0.0][:2]})
+    return out
+
+
+def _weight(model: Model) -> float:
+    """What all bodies weigh together [N], which the lengths of arrows of forces are relative to."""
+    return float(sum(b.mass for b in model.bodies) * np.linalg.norm(model.world.gravity))
 
 
 def still(model: Model, initial: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -274,8 +274,21 @@ def _scene(scene: Mapping[str, Any]) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": run["name"], "time": packed(time - time[0])}
         entry |= {k: None if run[k] is None else {body: packed(np.array(rows)[::stride]) for body, rows in run[k].items()} for k in kinds}
         entry["markers"] = {path: packed(np.array(rows)[::stride]) for path, rows in run["markers"].items()}
+        entry["touch"] = _touch(run.get("touch") or {}, stride, float(run["time"][0]))
         runs.append(entry)
-    return {"shapes": [_shape(shape) for shape in scene["shapes"]], "runs": runs}
+    touched = any(run["touch"][kind] for run in runs for kind in run["touch"])
+    shared = {"ground": scene.get("ground"), "planes": scene.get("planes", []), "weight": scene.get("weight", 0.0), "touched": touched}
+    return {"shapes": [_shape(shape) for shape in scene["shapes"]], "runs": runs, **shared}
+
+
+def _touch(touch: Mapping[str, Any], stride: int, start: float) -> dict[str, str]:
+    """Rows of frames that are kept, counted anew, and impacts on the clock of the replay; what there is none of is empty."""
+    out = {}
+    for kind in ("places", "forces"):
+        rows = np.array([[row[0] // stride, *row[1:]] for row in touch.get(kind, []) if row[0] % stride == 0])
+        out[kind] = packed(rows) if len(rows) else ""
+    impacts = [[row[0] - start, *row[1:]] for row in touch.get("impacts", [])]
+    return {**out, "impacts": packed(np.array(impacts)) if impacts else ""}
 
 
 def _shape(shape: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ const replay = (() => {
   const { data, unpack, color, byId, choices } = report;
   const canvas = byId("stage"), pen = canvas.getContext("2d"), scene = data.scene;
   const SIDES = 14, RINGS = 4, TRAIL = 1.2;
+  const FLASH = 0.15; // s for which an impulse is shown
 
   // -- vectors ------------------------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ const replay = (() => {
   // -- state ----------------------------------------------------------------------------------------------------------
 
   const state = { run: scene.runs[0], time: 0, playing: false, last: 0, azimuth: 0, elevation: 0.3, zoom: 1, ghost: "measured", frame: 0 };
-  let solid = [], halo = [], extent = { centre: [0, 0, 0], radius: 1, floor: 0 }, tips = [];
+  let solid = [], halo = [], extent = { centre: [0, 0, 0], radius: 1, floor: null }, tips = [];
 
   const pose = (kind, body, k) => {
     const rows = unpack(state.run[kind][body]);
@@ -116,15 +117,27 @@ const replay = (() => {
   function measure() { // the space that the motion fills
     const low = [1e9, 1e9, 1e9], high = [-1e9, -1e9, -1e9], count = unpack(state.run.time).length;
     const step = Math.max(1, Math.floor(count / 60));
-    const coarse = scene.shapes.map((s) => ({ body: s.body, points: placed(s, 0).points.filter((_, i) => i % 5 === 0) }));
+    const coarse = scene.shapes.map((s) => ({ body: s.body, points: placed(s, 0).points.filter((_, i, all) => all.length < 40 || i % 5 === 0) }));
     for (let k = 0; k < count; k += step) for (const s of coarse) {
       const at = s.body in state.run.fitted ? pose("fitted", s.body, k) : [0, 0, 0, 1, 0, 0, 0];
       for (const p of s.points) place(p, at).forEach((x, i) => { low[i] = Math.min(low[i], x); high[i] = Math.max(high[i], x); });
     }
-    if (low[0] > high[0]) return { centre: [0, 0, 0], radius: 1, floor: -1, size: [1, 1, 1] };
+    if (low[0] > high[0]) return { centre: [0, 0, 0], radius: 1, floor: level(-1), size: [1, 1, 1] };
     const size = minus(high, low);
-    return { centre: low.map((x, i) => (x + high[i]) / 2), radius: Math.max(Math.hypot(...size) / 2, 1e-3), floor: scene.ground ?? low[2] - 0.002 * Math.hypot(...size), size };
+    const ramps = scene.planes.filter((p) => p.body === "world" && steep(p) > 0.5).sort((p, q) => steep(q) - steep(p)); // no steeper than 60 degrees
+    const floor = scene.ground != null ? level(scene.ground) : ramps.length ? framed(ramps[0], [0, 0, 0, 1, 0, 0, 0]) : level(low[2] - 0.002 * Math.hypot(...size));
+    return { centre: low.map((x, i) => (x + high[i]) / 2), radius: Math.max(Math.hypot(...size) / 2, 1e-3), floor: { ...floor, plane: scene.ground == null ? ramps[0] : null }, size, low, high };
   }
+
+  // a frame on a plane: a point, two directions along it, and its normal
+  const level = (height) => ({ at: [0, 0, height], x: [1, 0, 0], y: [0, 1, 0], n: [0, 0, 1] });
+  const steep = (plane) => turn(plane.orientation, [0, 0, 1])[2];
+  const framed = (plane, pose) => {
+    const to = (d) => turn([pose[3], pose[4], pose[5], pose[6]], turn(plane.orientation, d));
+    return { at: place(plane.position, pose), x: to([1, 0, 0]), y: to([0, 1, 0]), n: to([0, 0, 1]) };
+  };
+  const along = (f, u, v) => f.at.map((p, k) => p + u * f.x[k] + v * f.y[k]);
+  const under = (f, p) => [dot(f.x, minus(p, f.at)), dot(f.y, minus(p, f.at))];
 
   function reset() {
     extent = measure();
@@ -132,6 +145,10 @@ const replay = (() => {
     state.azimuth = y < 0.35 * x ? -1.25 : x < 0.35 * y ? -0.3 : -0.9;
     state.elevation = 0.28;
     state.zoom = 1;
+    if (!extent.low) return;
+    const view = camera(), corners = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => view.project([0, 1, 2].map((k) => (i >> k & 1 ? extent.high : extent.low)[k])));
+    const worst = Math.max(...corners.map(([x, y]) => Math.max(Math.abs(x / view.w - 0.5), Math.abs(y / view.h - 0.5))));
+    state.zoom = Math.min(1, 0.46 / worst); // what moves is in the picture, whichever way it fills its box
   }
 
   function choose(run) {
@@ -165,7 +182,7 @@ const replay = (() => {
       return [w / 2 + s * dot(d, right), h / 2 - s * dot(d, up), depth];
     };
     const from = (r, u, b) => unit([0, 1, 2].map((k) => b * back[k] + r * right[k] + u * up[k]));
-    return { back, right, up, project, w, h, key: from(-0.5, 0.8, 0.7), fill: from(0.9, 0.1, 0.5) };
+    return { back, right, up, project, w, h, eye: extent.centre.map((x, k) => x + distance * back[k]), key: from(-0.5, 0.8, 0.7), fill: from(0.9, 0.1, 0.5) };
   }
 
   function rgb(text) {
@@ -203,8 +220,9 @@ const replay = (() => {
     pen.beginPath();
     for (const m of solid) {
       const at = m.body in state.run.fitted ? blended("fitted", m.body) : [0, 0, 0, 1, 0, 0, 0];
-      const outline = hull(m.points.map((p) => { const q = place(p, at), up = q[2] - extent.floor; return [q[0] + 0.12 * up, q[1] + 0.08 * up]; }));
-      outline.forEach(([x, y], i) => { const [u, v] = view.project([x, y, extent.floor]); if (i) pen.lineTo(u, v); else pen.moveTo(u, v); });
+      const f = extent.floor;
+      const outline = hull(m.points.map((p) => { const q = place(p, at), [x, y] = under(f, q), up = dot(f.n, minus(q, f.at)); return [x + 0.12 * up, y + 0.08 * up]; }));
+      outline.forEach(([x, y], i) => { const [u, v] = view.project(along(f, x, y)); if (i) pen.lineTo(u, v); else pen.moveTo(u, v); });
       pen.closePath();
     }
     pen.fillStyle = color("shadow");
@@ -233,17 +251,17 @@ const replay = (() => {
   }
 
   function ground(view) {
-    const r = extent.radius, step = 10 ** Math.floor(Math.log10(r)) * (r / 10 ** Math.floor(Math.log10(r)) > 4 ? 1 : 0.5), [cx, cy] = extent.centre;
-    const x0 = Math.round(cx / step) * step, y0 = Math.round(cy / step) * step, z = extent.floor, reach = 1.6 * r, n = Math.floor(reach / step);
+    const r = extent.radius, step = 10 ** Math.floor(Math.log10(r)) * (r / 10 ** Math.floor(Math.log10(r)) > 4 ? 1 : 0.5), f = extent.floor, [cx, cy] = under(f, extent.centre);
+    const x0 = Math.round(cx / step) * step, y0 = Math.round(cy / step) * step, reach = 1.6 * r, n = Math.floor(reach / step);
     pen.fillStyle = color("floor");
     pen.beginPath();
-    for (let i = 0; i < 48; i++) { const a = Math.PI * i / 24, [x, y] = view.project([x0 + reach * Math.cos(a), y0 + reach * Math.sin(a), z]); if (i) pen.lineTo(x, y); else pen.moveTo(x, y); }
+    for (let i = 0; i < 48; i++) { const a = Math.PI * i / 24, [x, y] = view.project(along(f, x0 + reach * Math.cos(a), y0 + reach * Math.sin(a))); if (i) pen.lineTo(x, y); else pen.moveTo(x, y); }
     pen.closePath();
     pen.fill();
     for (let i = -n; i <= n; i++) {
       const half = Math.sqrt(reach ** 2 - (i * step) ** 2);
-      line(view, [[x0 + i * step, y0 - half, z], [x0 + i * step, y0 + half, z]], color("line"), 1);
-      line(view, [[x0 - half, y0 + i * step, z], [x0 + half, y0 + i * step, z]], color("line"), 1);
+      line(view, [along(f, x0 + i * step, y0 - half), along(f, x0 + i * step, y0 + half)], color("line"), 1);
+      line(view, [along(f, x0 - half, y0 + i * step), along(f, x0 + half, y0 + i * step)], color("line"), 1);
     }
     shadow(view);
     [["x", [1, 0, 0], "bad"], ["y", [0, 1, 0], "good"], ["z", [0, 0, 1], "fitted"]].forEach(([name, d, tone]) => {
@@ -260,6 +278,63 @@ const replay = (() => {
     pen.fillStyle = color("soft");
     pen.font = "12px sans-serif";
     pen.fillText(`grid ${step >= 0.01 ? step.toPrecision(1) * 1 + " m" : (1000 * step).toPrecision(1) * 1 + " mm"}`, view.w - 80, view.h - 12);
+  }
+
+  function planes(view, front) { // those beside the floor; all that touches one is on its front, so one that is seen from behind is drawn over it
+    for (const plane of scene.planes) {
+      if (plane === extent.floor.plane) continue;
+      const f = framed(plane, plane.body in state.run.fitted ? blended("fitted", plane.body) : [0, 0, 0, 1, 0, 0, 0]);
+      const faces = dot(f.n, minus(view.eye, f.at)) > 0;
+      if (faces !== front) continue;
+      const [a, b] = plane.size.map((s) => s || 0.9 * extent.radius), [x, y] = plane.size[0] ? [0, 0] : under(f, extent.centre);
+      const corners = [[-a, -b], [a, -b], [a, b], [-a, b], [-a, -b]].map(([u, v]) => along(f, x + u, y + v));
+      pen.fillStyle = color("floor");
+      pen.globalAlpha = front ? 1 : 0.4;
+      pen.beginPath();
+      corners.map(view.project).forEach(([u, v], i) => (i ? pen.lineTo(u, v) : pen.moveTo(u, v)));
+      pen.fill();
+      line(view, corners, color("measured"), 1);
+      pen.globalAlpha = 1;
+    }
+  }
+
+  const rowsOf = (kind, width) => { const x = unpack(state.run.touch[kind]), out = []; for (let i = 0; i < x.length; i += width) out.push(x.subarray(i, i + width)); return out; };
+
+  function touching() { // what is drawn at contacts now: places, [place, force], [place, impulse, age]
+    const now = (row) => row[0] === state.frame, split = (r) => [Array.from(r.subarray(1, 4)), Array.from(r.subarray(4, 7))];
+    const recent = rowsOf("impacts", 7).filter((r) => r[0] <= state.time + 1e-9 && state.time < r[0] + FLASH);
+    return { places: rowsOf("places", 4).filter(now).map((r) => Array.from(r.subarray(1))), forces: rowsOf("forces", 7).filter(now).map(split), impulses: recent.map((r) => [...split(r), (state.time - r[0]) / FLASH]) };
+  }
+
+  function arrow(view, from, vector, width) {
+    const tip = from.map((x, k) => x + vector[k]), [x0, y0] = view.project(from), [x1, y1] = view.project(tip), long = Math.hypot(x1 - x0, y1 - y0);
+    if (long < 1) return;
+    const [dx, dy] = [(x1 - x0) / long, (y1 - y0) / long], head = Math.min(4 * width, long);
+    line(view, [from, tip], pen.fillStyle, width);
+    pen.beginPath();
+    [[x1, y1], [x1 - head * dx - 0.5 * head * dy, y1 - head * dy + 0.5 * head * dx], [x1 - head * dx + 0.5 * head * dy, y1 - head * dy - 0.5 * head * dx]].forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+    pen.fill();
+  }
+
+  function pushes(view) { // the weight of all is an arrow of 0.4 radii, no arrow is longer than 1.2; the largest impulse of a run 0.6
+    const now = touching(), most = Math.max(1e-12, ...rowsOf("impacts", 7).map((r) => Math.hypot(r[4], r[5], r[6])));
+    const scaled = (f, unit, limit) => { const n = Math.hypot(...f) || 1, size = Math.min(n / unit, limit) * extent.radius; return f.map((x) => x * size / n); };
+    const largest = Math.max(1e-12, ...rowsOf("forces", 7).map((r) => Math.hypot(r[4], r[5], r[6])));
+    pen.fillStyle = color("bad");
+    for (const p of now.places) { const [x, y] = view.project(p); pen.beginPath(); pen.arc(x, y, 3.5, 0, 7); pen.fill(); }
+    for (const [p, f] of now.forces) arrow(view, p, scaled(f, 2.5 * (scene.weight || largest), 1.2), 2.5);
+    pen.fillStyle = color("third");
+    for (const [p, impulse, age] of now.impulses) {
+      const [x, y] = view.project(p);
+      pen.globalAlpha = 1 - 0.8 * age;
+      arrow(view, p, scaled(impulse, most / 0.6, 0.6), 3.5);
+      pen.strokeStyle = pen.fillStyle;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.arc(x, y, 5 + 12 * age, 0, 7);
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
   }
 
   function trails(view) {
@@ -294,6 +369,7 @@ const replay = (() => {
     const view = camera();
     pen.clearRect(0, 0, view.w, view.h);
     ground(view);
+    planes(view, true);
     trails(view);
     const ghost = [], body = [];
     if (state.run[state.ghost]) facets(halo, state.ghost, view, rgb(color("ghost")), ghost);
@@ -302,7 +378,9 @@ const replay = (() => {
     pen.globalAlpha = 1;
     facets(solid, "fitted", view, rgb(color("fitted")), body, true);
     paint(body);
+    planes(view, false);
     markers(view);
+    pushes(view);
     byId("clock").textContent = `${state.time.toFixed(2)} s`;
     byId("scrub").value = state.time;
     report.cursor(state.run.name, state.time);
@@ -379,5 +457,5 @@ const replay = (() => {
     draw();
   }
   start();
-  return { state, seek, play, facets: () => solid.reduce((n, m) => n + m.faces.length, 0) };
+  return { state, seek, play, touching, floor: () => extent.floor, facets: () => solid.reduce((n, m) => n + m.faces.length, 0) };
 })();
