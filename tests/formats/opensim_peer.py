@@ -1,4 +1,4 @@
-"""Run by a Python with opensim: what OpenSim makes of a model in random poses, as JSON. Arguments: model, outputs, inertias to set (JSON), and whether to write the model anew as version 4."""
+"""Run by a Python with opensim: what OpenSim makes of a model in random poses and motions, as JSON. Arguments: model, outputs, inertias to set (JSON), where to write the model anew as version 4 (or nothing), and coordinates that are to have no speed (JSON)."""
 
 import json
 import sys
@@ -8,6 +8,8 @@ import opensim
 
 REACH = 0.5
 """Random coordinates are within this of zero, or within their range where that is small [rad, m]."""
+FASTEST, HARDEST = 3.0, 20.0
+"""Random speeds and accelerations are within this of zero [rad/s, m/s; rad/s^2, m/s^2]."""
 
 
 def values_of(model, state, random):
@@ -23,7 +25,38 @@ def values_of(model, state, random):
     return coordinates
 
 
-def pose(model, state, random):
+def followers(model):
+    """Dependent coordinate -> the one it follows, and the slope of the line."""
+    out = {}
+    for i in range(model.getConstraintSet().getSize()):
+        coupler = opensim.CoordinateCouplerConstraint.safeDownCast(model.getConstraintSet().get(i))
+        f, scale = coupler.getFunction(), opensim.PropertyHelper.getValueDouble(coupler.getPropertyByName("scale_factor"))
+        zero, one, two = (scale * f.calcValue(opensim.Vector(1, x)) for x in (0.0, 1.0, 2.0))
+        assert abs(two - 2.0 * one + zero) < 1e-12, "a coupler that is no line"
+        out[coupler.getDependentCoordinateName()] = coupler.getIndependentCoordinateNames().get(0), one - zero
+    return out
+
+
+def moving(model, state, random, coordinates, order, still):
+    """Random speeds and accelerations, those of followers as they must be, and the forces that these take."""
+    ties = followers(model)
+    free = [c.getName() for c in coordinates if c.getName() in order and c.getName() not in ties]
+    both = [{name: float(random.uniform(-most, most)) for name in free} for most in (FASTEST, HARDEST)]
+    both[0].update({name: 0.0 for name in still})
+    for values in both:
+        values.update({name: slope * values[leader] for name, (leader, slope) in ties.items() if name in order})
+    speeds, accelerations = both
+    for c in coordinates:
+        c.setSpeedValue(state, speeds.get(c.getName(), 0.0))
+    model.realizeVelocity(state)
+    udot = opensim.Vector(state.getU().size(), 0.0)
+    for name, value in accelerations.items():
+        udot.set(order[name], value)
+    needed = opensim.InverseDynamicsSolver(model).solve(state, udot)
+    return {"v": speeds, "a": accelerations, "in_motion": [needed.get(i) for i in range(needed.size())]}
+
+
+def pose(model, state, random, still):
     coordinates = values_of(model, state, random)
     order = {}
     for c in coordinates:
@@ -46,10 +79,11 @@ def pose(model, state, random):
         "M": [[M.get(i, j) for j in range(M.ncol())] for i in range(M.nrow())],
         "at_rest": [gravity.get(i) for i in range(gravity.size())],
         "markers": {m.getName(): [m.getLocationInGround(state).get(i) for i in range(3)] for m in markers},
+        **moving(model, state, random, coordinates, order, still),
     }
 
 
-def main(path, out, inertias, anew):
+def main(path, out, inertias, anew, still):
     opensim.Logger.setLevelString("Off")
     model = opensim.Model(path)
     if anew:
@@ -63,8 +97,8 @@ def main(path, out, inertias, anew):
         muscles.get(i).set_appliesForce(False)
     state, random = model.initSystem(), np.random.default_rng(5)
     with open(out, "w") as file:
-        json.dump([pose(model, state, random) for _ in range(3)], file)
+        json.dump([pose(model, state, random, json.loads(still)) for _ in range(3)], file)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])
