@@ -118,7 +118,7 @@ def test_numbers_of_the_engine_are_not_those_of_the_mechanism() -> None:
     model = pendulum()
     run = swing(model)
     other = cb.fit(model, run, UNKNOWN, method="shooting", windows=3, h=H)
-    off = [abs(e.value - model[name]) / (e.sd or np.inf) for name, e in other.parameters.items()]
+    off = [abs(e.value - model[name]) / (e.sd_naive or np.inf) for name, e in other.parameters.items()]  # bars allow for what is missing
     assert not other.converged or max(off) > 5.0
 
 

@@ -142,7 +142,8 @@ def test_a_contact_beside_a_frictional_joint() -> None:
     v = motion["joint.rail.rate"]
     np.testing.assert_allclose(np.gradient(v, motion.h)[300:-5], a, rtol=1e-3)
     np.testing.assert_allclose(motion["contact.touch.force"][300:-5, 0], -mb * (a + mu * G), rtol=1e-3)
-    np.testing.assert_allclose(motion["contact.floor.force"][300:-5], np.array([[-mu * mb * G, 0.0, mb * G]] * len(v[300:-5])), rtol=1e-3, atol=1e-3)
+    carried = np.array([-mu * mb * G, 0.0, mb * G])
+    assert np.linalg.norm(motion["contact.floor.force"][300:-5] - carried, axis=1).max() < 1e-3 * np.linalg.norm(carried)
 
 
 @pytest.mark.slow

@@ -227,7 +227,6 @@ def test_a_step_along_a_tooth_that_leads_up_is_not_taken(start: float) -> None:
         minimise(Toothed(), np.zeros(1), np.array([start]), Settings(globalisation=Globalisation("natural", False), tolerance=1e-6, jagged=jagged))
         for jagged in (True, False)
     )
-    assert (
-        found.converged and found.history[-1].length == 0.0 and abs(found.theta[0]) < 0.03 and found.cost < 0.52
-    )  # the bottom of the parabola is at 0 and 0.5
+    near = 0.03  # the bottom of the parabola is at 0 and 0.5; which tooth ends the way to it hangs on the last digit of a sine
+    assert found.converged and found.history[-1].length == 0.0 and abs(found.theta[0]) < near and found.cost < 0.5 * ((10.0 * near) ** 2 + 1.004**2)
     assert not lost.converged and len(lost.history) == 60
