@@ -165,7 +165,7 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
     K = sp.diags([rng.normal(size=n - abs(k)) * (rng.random(n - abs(k)) < 0.5) for k in offsets], list(offsets))  # type: ignore[arg-type]
     K, b = sp.csr_matrix(K + K.T), rng.normal(size=(n, rhs))
     found = []
-    pattern = condensed.Pattern(K, sp.csr_matrix((0, n)), np.arange(n, dtype=float))
+    pattern = condensed.Pattern(condensed.places_of(K), n, sp.csr_matrix((0, n)), np.arange(n, dtype=float))
     for narrow in (0, n):
         monkeypatch.setattr(condensed, "NARROW", narrow)
         band = condensed._Band(pattern, K.data, condensed.MANY)
@@ -174,6 +174,26 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
     for x, one, _ in found:
         assert np.abs(K @ x - b).max() < 1e-9 and np.abs(one - x[:, 0]).max() < 1e-9 * np.abs(x).max()
     assert found[0][2] == pytest.approx(found[1][2], rel=1e-12)
+
+
+def test_entries_that_happen_to_be_zero_make_no_new_pattern() -> None:
+    """Products of sparse matrices leave out what is zero by chance: patterns were made anew in every step, and kept."""
+    rng, n = np.random.default_rng(4), 40
+    C, when = sp.csr_matrix(np.eye(3, n)), np.arange(n + 3, dtype=float)
+    full = sp.diags([np.ones(n - abs(k)) for k in range(-3, 4)], list(range(-3, 4)), format="csr")  # type: ignore[arg-type]
+    kept = condensed._Patterns()
+    patterns = []
+    for _ in range(30):
+        P = full.copy()
+        P.data = rng.normal(size=P.nnz) * (rng.random(P.nnz) < 0.97)
+        P.eliminate_zeros()
+        patterns.append(kept(P, C, when))
+        entries, K = patterns[-1].of_P(P), np.zeros((n, n))
+        K[np.divmod(patterns[-1].places, n)] = entries
+        np.testing.assert_array_equal(K, P.toarray())
+    assert len(kept.found) == 1 and patterns[-1] is patterns[-2]
+    wide = sp.csr_matrix(np.ones((n, n)))
+    assert kept(wide, C, when) is not patterns[-1] and kept(full, C, when).half == patterns[-1].half < kept(wide, C, when).half
 
 
 def test_states_of_several_runs_are_damped_each_by_its_own() -> None:

@@ -50,6 +50,10 @@ NARROW, MANY = 32, 64
 PANEL = 64
 # How many patterns are kept: as many runs of different length as are factored in turns.
 PATTERNS = 64
+# And so many entries in all: 32 bytes each.
+ENTRIES = 30_000_000
+# Two of them are one if the entries of both are so many times those of either, at most.
+ALIKE = 1.2
 # Static regularisation of the equilibrated matrix (whose entries are at most 1): enough for the pivots. Refinement has to take it out again, and
 # the error bars show whether it did: with 1e-12 they were 4 % off in `free` coordinates, where the matrix is worst; with 1e-13 they agree with
 # those of `tree` to 1e-6.
@@ -282,8 +286,9 @@ class Factor(Refined):
             self.P = (self.P + sp.diags(np.broadcast_to(damping, (self.P.shape[0],)))).tocsr()
         self.n = self.P.shape[0]
         pattern = pattern_of(self.P, self.C, lin.when)
-        self.scale = pattern.equilibration(self.P.data, self.C.data)
-        values = pattern.values(self.P.data, self.C.data, self.scale)
+        entries = pattern.of_P(self.P)
+        self.scale = pattern.equilibration(entries, self.C.data)
+        values = pattern.values(entries, self.C.data, self.scale)
         self.factor: _Band | _Sparse
         if pattern.half <= WIDEST:
             self.factor = _Band(pattern, values, (lin.Ct.shape[1] if columns is None else columns) + 1)
@@ -309,17 +314,19 @@ class Factor(Refined):
 class Pattern:
     """Where the entries of P and C stand in K and in its band: found once for all linearisations of a mesh.
 
-    `row`, `column` of all entries in K: those of P, of C and of C'.
+    `row`, `column` of all entries in K: those of P, of C and of C'. P may have fewer entries than its places (`of_P`): a product of sparse matrices leaves out what happens to be zero, which is something else in every step.
     """
 
-    def __init__(self, P: Sparse, C: Sparse, when: np.ndarray | None) -> None:
-        n, m = P.shape[0], C.shape[0]
-        self.n, self.size = n, n + m
-        p_row, c_row = np.repeat(np.arange(n), np.diff(P.indptr)), n + np.repeat(np.arange(m), np.diff(C.indptr))
-        self.row, self.column = np.concatenate([p_row, c_row, C.indices]), np.concatenate([P.indices, C.indices, c_row])
+    def __init__(self, places: np.ndarray, n: int, C: Sparse, when: np.ndarray | None) -> None:
+        """`places` of the entries of P, row n + column, increasing."""
+        m = C.shape[0]
+        self.places, self.n, self.size = places, n, n + m
+        p_row, p_column = np.divmod(places, n)
+        c_row = n + np.repeat(np.arange(m), np.diff(C.indptr))
+        self.row, self.column = np.concatenate([p_row, c_row, C.indices]), np.concatenate([p_column, C.indices, c_row])
         self.by_column = np.argsort(C.indices, kind="stable")
         """Entries of C, column by column."""
-        self.rows_of_P, self.rows_of_C, self.columns_of_C = (_Groups(x) for x in (np.diff(P.indptr), np.diff(C.indptr), np.bincount(C.indices, minlength=n)))
+        self.rows_of_P, self.rows_of_C, self.columns_of_C = (_Groups(x) for x in (np.bincount(p_row, minlength=n), np.diff(C.indptr), np.bincount(C.indices, minlength=n)))
         if when is None:
             from scipy.sparse.csgraph import reverse_cuthill_mckee
 
@@ -332,6 +339,14 @@ class Pattern:
         self.half = int(np.abs(row - column).max(initial=0))
         self.flat = column * (3 * self.half + 1) + 2 * self.half + row - column
         """Of the entries in LAPACK's band, whose columns follow each other in memory."""
+
+    def of_P(self, P: Sparse) -> np.ndarray:
+        """The entries of P at all its places."""
+        if P.nnz == len(self.places):
+            return P.data
+        out = np.zeros(len(self.places))
+        out[np.searchsorted(self.places, places_of(P))] = P.data
+        return out
 
     @cached_property
     def panels(self) -> tuple[np.ndarray, list[_Window]]:
@@ -395,22 +410,36 @@ class _Groups:
         return out
 
 
+def places_of(P: Sparse) -> np.ndarray:
+    """Row n + column of every entry, increasing; the entries of P are brought into this order."""
+    P.sort_indices()
+    return np.repeat(np.arange(P.shape[0]) * P.shape[1], np.diff(P.indptr)) + P.indices
+
+
 @dataclass
 class _Patterns:
-    """The patterns used last."""
+    """The patterns used last. What differs in a few entries of P alone has one pattern, of all of them."""
 
     found: OrderedDict[bytes, Pattern] = field(default_factory=OrderedDict)
 
     def __call__(self, P: Sparse, C: Sparse, when: np.ndarray | None) -> Pattern:
-        key = blake2b(repr((P.shape, C.shape, P.nnz)).encode())
-        for array in (P.indptr, P.indices, C.indptr, C.indices, np.zeros(0) if when is None else when):
+        key = blake2b(repr((P.shape, C.shape)).encode())
+        for array in (C.indptr, C.indices, np.zeros(0) if when is None else when):
             key.update(np.ascontiguousarray(array).data)
-        name = key.digest()
+        name, places = key.digest(), places_of(P)
         pattern = self.found.pop(name, None)
-        if pattern is None:
-            pattern = Pattern(P, C, when)
+        if pattern is not None:
+            both = np.union1d(pattern.places, places)
+            if len(both) > ALIKE * min(len(places), len(pattern.places)):  # another kind of data on the same mesh
+                self.found[name] = pattern
+                key.update(places.data)
+                name = key.digest()
+                pattern, both = self.found.pop(name, None), places
+            places = both
+        if pattern is None or len(pattern.places) < len(places):
+            pattern = Pattern(places, P.shape[0], C, when)
         self.found[name] = pattern
-        while len(self.found) > PATTERNS:
+        while len(self.found) > PATTERNS or (len(self.found) > 1 and sum(len(kept.row) for kept in self.found.values()) > ENTRIES):
             self.found.popitem(last=False)
         return pattern
 

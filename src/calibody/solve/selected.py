@@ -29,7 +29,8 @@ class Selected:
     def __init__(self, lin: Linearisation) -> None:
         assert lin.when is not None
         by_states, equations = (lin.Fx.T @ lin.Fx).tocsr(), lin.Cx.tocsr()
-        self.scale = pattern_of(by_states, equations, lin.when).equilibration(by_states.data, equations.data)
+        pattern = pattern_of(by_states, equations, lin.when)
+        self.scale = pattern.equilibration(pattern.of_P(by_states), equations.data)
         P, C = by_states.tocoo(), equations.tocoo()
         rows, columns = np.concatenate([P.row, P.shape[0] + C.row]), np.concatenate([P.col, C.col])
         data = np.concatenate([P.data, C.data]) * self.scale[rows] * self.scale[columns]
