@@ -346,7 +346,13 @@ def test_forces_of_two_joints_that_go_together() -> None:
     assert not apart.forces_together
     for name, value in truth.items():
         e, alone = result.parameters[name], apart.parameters[name]
-        assert e.sd is not None and e.scatter is not None and alone.scatter is not None and e.scatter < 0.8 * alone.scatter and abs(e.value - value) < 3.0 * e.sd + 0.02 * value, name
+        assert (
+            e.sd is not None
+            and e.scatter is not None
+            and alone.scatter is not None
+            and e.scatter < 0.8 * alone.scatter
+            and abs(e.value - value) < 3.0 * e.sd + 0.02 * value
+        ), name
 
 
 @pytest.mark.slow

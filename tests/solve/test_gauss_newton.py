@@ -179,7 +179,7 @@ def test_a_band_by_panels_is_the_band(n: int, half: int, rhs: int, monkeypatch: 
 def test_entries_that_happen_to_be_zero_make_no_new_pattern() -> None:
     """Products of sparse matrices leave out what is zero by chance: patterns were made anew in every step, and kept."""
     rng, n = np.random.default_rng(4), 40
-    C, when = sp.csr_matrix(np.eye(3, n)), np.arange(n + 3, dtype=float)
+    C, when = sp.csr_matrix(np.eye(3, n, n - 3)), np.arange(n + 3, dtype=float)
     full = sp.diags([np.ones(n - abs(k)) for k in range(-3, 4)], list(range(-3, 4)), format="csr")  # type: ignore[arg-type]
     kept = condensed._Patterns()
     patterns = []

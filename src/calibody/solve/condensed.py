@@ -326,7 +326,9 @@ class Pattern:
         self.row, self.column = np.concatenate([p_row, c_row, C.indices]), np.concatenate([p_column, C.indices, c_row])
         self.by_column = np.argsort(C.indices, kind="stable")
         """Entries of C, column by column."""
-        self.rows_of_P, self.rows_of_C, self.columns_of_C = (_Groups(x) for x in (np.bincount(p_row, minlength=n), np.diff(C.indptr), np.bincount(C.indices, minlength=n)))
+        self.rows_of_P, self.rows_of_C, self.columns_of_C = (
+            _Groups(x) for x in (np.bincount(p_row, minlength=n), np.diff(C.indptr), np.bincount(C.indices, minlength=n))
+        )
         if when is None:
             from scipy.sparse.csgraph import reverse_cuthill_mckee
 
