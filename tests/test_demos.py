@@ -112,7 +112,7 @@ def test_what_the_walker_takes(tmp_path: Path) -> None:
     """A simulation in which all joints follow the walk and the ground pushes the feet takes no force at the root, and the stated moments at the joints; the ground's force acts under the feet."""
     from calibody.demos import gait
 
-    person, fine = walker(tmp_path), 8
+    person, fine = walker(tmp_path), 6
     found, h = gait.walk(person, round(gait.STRIDE * gait.RATE) * fine), 1.0 / (gait.RATE * fine)
     steps = round(0.5 * gait.RATE) * fine
     t = h * np.arange(steps + 2)

@@ -136,9 +136,20 @@ def test_bad_calls_are_refused_in_a_sentence(duration: object, h: object, initia
         cb.simulate(model, duration, h, initial)  # type: ignore[arg-type]
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(trees(), st.integers(0, 2**31))
 def test_random_trees_simulate(model: cb.Model, seed: int) -> None:
+    simulates(model, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(trees(), st.integers(0, 2**31))
+def test_many_random_trees_simulate(model: cb.Model, seed: int) -> None:
+    simulates(model, seed)
+
+
+def simulates(model: cb.Model, seed: int) -> None:
     """A short motion is finite and keeps its energy balance sign, or is refused in a sentence."""
     rng = np.random.default_rng(seed)
     rates = {f"joint.{j.name}.rate": float(rng.normal()) for j in model.joints if j.kind in ("hinge", "slide")}

@@ -297,9 +297,18 @@ def paths(case: Case) -> list[str]:
 
 
 def test_every_parameter(case: Case) -> None:
-    """All numbers of the model by their paths; one whose neighbours are not allowed (a friction of zero) is tested from one side."""
+    """All numbers of the model by their paths, each in `tree` or in `free`; one whose neighbours are not allowed (a friction of zero) is tested from one side."""
     names = paths(case)
     assert len(names) > (20 if case.structure.loaded else 400)
+    by_differences(case, names if case.structure.loaded else names[case.structure.coordinates == "free" :: 2])
+
+
+@pytest.mark.slow
+def test_every_parameter_in_both_coordinates(case: Case) -> None:
+    by_differences(case, paths(case))
+
+
+def by_differences(case: Case, names: list[str]) -> None:
     exact = columns(case.structure, case.numbers, case.point, names)
     step = 1e-5
 
