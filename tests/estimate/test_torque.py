@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.held_drive import Held
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Noise, Run
 from calibody.estimate.unknowns import entries
@@ -44,7 +47,7 @@ def drives(noisy: bool) -> tuple[cb.Drive, ...]:
 @pytest.mark.parametrize("coordinates", ["tree", "free"])
 def test_derivatives(coordinates: str) -> None:
     """By coordinates, by deviations of noisy drives, by every number of the drives and of the joints."""
-    model, rng, times = arm(), np.random.default_rng(5), 0.05 * np.arange(1, 9)
+    model, rng, times = arm(), np.random.default_rng(5), 0.05 * np.arange(1, 9) + 0.003
     recording = cb.Recording("run", tuple(cb.Observation(c, times, rng.normal(size=8), sd=1.0) for c in CHANNELS), drives(True), start=0.0, end=0.45)
     s = Structure.build(model, coordinates)
     run = Run.of(s, recording, 0.05, Noise({c: 1.0 for c in CHANNELS}, frozenset(), {}))
@@ -62,9 +65,8 @@ def test_derivatives(coordinates: str) -> None:
         return np.concatenate([v for _, v in problem.fitted(0, x, at)])
 
     for k, entry in enumerate(problem.entries):
-        step = 0.1 * run.h if entry.name.endswith("delay") else 1e-6  # a held control jumps: its delay is differenced over that
-        high, low = (values(states, theta + sign * step * np.eye(len(theta))[k]) for sign in (1, -1))
-        np.testing.assert_allclose(by_theta[:count, k], (high - low) / (2 * step), atol=1e-5, err_msg=entry.name)
+        high, low = (values(states, theta + sign * 1e-6 * np.eye(len(theta))[k]) for sign in (1, -1))
+        np.testing.assert_allclose(by_theta[:count, k], (high - low) / 2e-6, atol=1e-5, err_msg=entry.name)
     dense = by_states[:count].toarray()
     for k in range(run.layout.size):
         high, low = (values(run.move(states, sign * 1e-6 * np.eye(1, run.layout.size, k)[0]), theta) for sign in (1, -1))
@@ -121,6 +123,72 @@ def test_a_torque_sensor_fixes_the_scale() -> None:
     for path, value in truth.items():
         found = both.parameters[path]
         assert found.sd is not None and found.sd < 0.02 * value and abs(found.value - value) < 4.0 * found.sd
+
+
+PERIOD = 0.02
+"""s: of the controller in what follows, whose commands are held, and of its log."""
+
+
+@pytest.fixture(scope="module")
+def controlled() -> tuple[cb.Signal, cb.Motion]:
+    """Commands that jump by several newton metres every 20 ms, and what they do."""
+    clock = PERIOD * np.arange(121)
+    command = cb.Signal(clock, 2.0 * np.random.default_rng(1).normal(size=len(clock)))
+    return command, cb.simulate(plain(), 2.4, 1e-3, {"joint.upper.angle": 0.3}, {"actuator.motor": command})
+
+
+def test_the_force_at_the_instant_of_a_command_is_that_of_the_command(controlled: tuple[cb.Signal, cb.Motion]) -> None:
+    """Not the mean with the one before: in a simulation and in a fit, on meshes whose nodes do not meet the commands too."""
+    command, motion = controlled
+    np.testing.assert_allclose(motion["actuator.motor.force"][:-1:20], 0.6 * command.values[:-1], atol=1e-12)
+    np.testing.assert_allclose(motion["joint.upper.force"], motion["actuator.motor.force"])
+    t = PERIOD * np.arange(120)
+    seen = cb.Observation("joint.upper.angle", t, motion["joint.upper.angle"][:-1:20], 1e-3), cb.Observation("actuator.motor.force", t, np.zeros(120), 0.01)
+    result = cb.fit(plain(), cb.Recording("log", seen, (cb.Drive("actuator.motor", command),)), {"joint.upper.damping": None}, h=0.007)
+    (_, torque) = result.problem.fitted(0, result.states[0], result.theta)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(torque[1], 0.6 * command.values[:-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("late", ["", "known", "unknown"])
+def test_a_log_of_commands_and_torques(controlled: tuple[cb.Signal, cb.Motion], late: str) -> None:
+    """The row of a log has the angle, the command and the torque of one instant, that of the command before where the torque was read first. The mean of both sides of a jump is off by a newton metre, which
+    shows in the residuals and in the gain."""
+    command, motion = controlled
+    noise, t = np.random.default_rng(2), PERIOD * np.arange(1, 120)
+    torque = 0.6 * command.values[:-2] if late else 0.6 * command.values[1:-1]
+    seen = (
+        cb.Observation("joint.upper.angle", t, motion["joint.upper.angle"][20:-20:20] + 1e-3 * noise.normal(size=119), 1e-3),
+        cb.Observation("actuator.motor.force", t, torque + 0.05 * noise.normal(size=119), 0.05),
+    )
+    model = cb.Model("late", plain().bodies, plain().joints, actuators=plain().actuators, sensors=[cb.Sensor("current", "actuator.motor.force", delay=1e-4)])
+    unknown = {"body.a.mass": cb.Unknown(1.3), "actuator.motor.gain": cb.Unknown(0.5)} | (
+        {"actuator.motor.force.delay": cb.Unknown(0.01)} if late == "unknown" else {}
+    )
+    result = cb.fit(model if late == "known" else plain(), cb.Recording("log", seen, (cb.Drive("actuator.motor", command),)), unknown, h=0.5 * PERIOD)
+    assert result.converged, result.status
+    for path, value in {"body.a.mass": 1.0, "actuator.motor.gain": 0.6}.items():
+        found = result.parameters[path]
+        assert found.sd is not None and abs(found.value - value) < 4.0 * np.hypot(found.sd, found.discretisation_error or 0.0), (path, found)
+    assert result.parameters["actuator.motor.gain"].sd < 5e-3  # type: ignore[operator]
+    assert not result.lacks
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.013])
+def test_a_held_command_by_its_timing(lag: float) -> None:
+    """Of unknown timing: the slopes by time, delay and time constant are those of the values, and later by a delay is earlier by time."""
+    signal = cb.Signal(PERIOD * np.arange(20), np.random.default_rng(3).normal(size=20))
+    t, step, held = np.linspace(0.1, 0.3, 37), 1e-7, Held(signal, 0.003, lag, 0.007, True)
+    by_time = (held.value(t + step) - held.value(t - step)) / (2 * step)
+    np.testing.assert_allclose(held.slope(t), by_time, atol=1e-4)
+    both = [dataclasses.replace(held, delay=0.003 + x).value(t) for x in (step, -step)]
+    np.testing.assert_allclose(held.by_delay(t), (both[0] - both[1]) / (2 * step), atol=1e-4)
+    if lag:
+        both = [dataclasses.replace(held, lag=lag + x).value(t) for x in (step, -step)]
+        np.testing.assert_allclose(held.by_lag(t), (both[0] - both[1]) / (2 * step), atol=1e-4)
+    else:  # the mean over an interval, from above
+        edges = np.stack([t, t + held.h], axis=1)
+        behind = [[signal.means(one, 0.003, x)[0] for one in edges] for x in (1e-5, 0.0)]
+        np.testing.assert_allclose(held.by_lag(t), (np.array(behind[0]) - behind[1]) / 1e-5, atol=0.2)
 
 
 def test_a_force_without_a_drive_is_the_drive(swing: cb.Motion) -> None:

@@ -88,6 +88,7 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         start=float(run.times[0]),
         given=run.given,
         unknown=unknown,
+        held=run.jumping(model),
     )
 
 

@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
+from calibody.estimate.held_drive import Held
 from calibody.mechanics import channels, host, imu, transmitted
 from calibody.mechanics.assembly import Frames, driven_by, exerted, interval_rates, relative_rotation, rows_of
 from calibody.mechanics.elements import wrenches
@@ -70,8 +71,14 @@ PARALLEL = 1e-4
 """rad: how far axes that count as parallel may differ, as by digits left out in a file; the angle is then wrong by the square of it."""
 
 
-Driven = Callable[[], tuple[np.ndarray, np.ndarray]]
-"""Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), when they are asked for."""
+@dataclass(frozen=True)
+class Driven:
+    """What drives do."""
+
+    means: Callable[[], tuple[np.ndarray, np.ndarray]]
+    """Mean control (actuators, K - 1) and applied forces (`Structure.applied_rows`, K - 1), when they are asked for."""
+    held: Callable[[channels.Channel, str, int], Held | None] = lambda channel, target, row: None
+    """Of a channel that reads it, a row of the control or of the applied forces that is known at every instant (`held_drive.py`)."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,8 @@ class Sampled:
     """Derivatives (samples, K - 1) with respect to applied forces, by their row."""
     by_number: Callable[[Place], np.ndarray | None] = lambda place: None
     """The derivative (samples,) with respect to a number of the model that the channel itself contains; None: it does not."""
+    by_timing: Callable[[int, str], np.ndarray | None] = lambda actuator, number: None
+    """The derivative (samples,) with respect to the delay or the time constant of an actuator whose control is held; None: it goes by `by_control`."""
 
 
 # -- which channels --------------------------------------------------------------------------------------------------------------------
@@ -367,9 +376,19 @@ def orientation(structure: Structure, model: Model, numbers: Numbers, f: Frames,
 
 
 def at_samples(
-    structure: Structure, model: Model, numbers: Numbers, f: Frames, multipliers: np.ndarray, d: Data, W: Sparse, dW: Sparse, h: float, driven: Driven
+    structure: Structure,
+    model: Model,
+    numbers: Numbers,
+    f: Frames,
+    multipliers: np.ndarray,
+    d: Data,
+    times: np.ndarray,
+    W: Sparse,
+    dW: Sparse,
+    h: float,
+    driven: Driven,
 ) -> Sampled:
-    """A channel at its samples, W and dW as those of `d` but with its delay; h is the step between nodes."""
+    """A channel at its samples, the times, W and dW as those of `d` but with its delay; h is the step between nodes."""
     if is_contact_force(d.channel):
         raise CalibodyError(f'"{d.channel.path}" is observed, which method = "transcription" with contacts that act can do only; leave it out.')
     if is_force(d.channel) or structure.holding(d.channel) is not None:
@@ -377,7 +396,7 @@ def at_samples(
         force = multipliers[row, 1:-1]
         return Sampled(W @ force, dW @ force, lambda width: sp.csr_matrix((len(d.y), multipliers.shape[1] * width)), W.dot, {row: W})
     if is_drive(d.channel):
-        return _exerted(structure, numbers, f, d.channel, W, dW, h, driven)
+        return _exerted(structure, numbers, f, d.channel, times, W, dW, h, driven)
     if is_transmitted(d.channel):
         return _transmitted(structure, model, numbers, f, multipliers, d.channel, h, W, dW, driven)
     if is_acceleration(d.channel):
@@ -482,7 +501,7 @@ def _transmitted(
     driven: Driven,
 ) -> Sampled:
     """W times a component of what goes through a cut (`transmitted.py`). `along` takes twists (6, K) of links, by link."""
-    cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h, driven()[1] if structure.driven else None), f.H.shape[3]
+    cuts, K = transmitted.cuts(structure, numbers, multipliers, f, h, driven.means()[1] if structure.driven else None), f.H.shape[3]
     value = cuts.value(model, channel)
     pulls = cache(lambda: cuts.pulls(model, channel))
 
@@ -509,26 +528,40 @@ def _transmitted(
     return Sampled(W @ value, dW @ value, matrix, along, by_multipliers, {}, by_applied, lambda place: W @ cuts.by_number(model, channel, place))  # type: ignore[arg-type]
 
 
-def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, W: Sparse, dW: Sparse, h: float, driven: Driven) -> Sampled:
-    """W times the force of drives over the intervals, `t(s_m, rho, u)` (`elements/law.py`), of one actuator or of all on a joint with what is applied to it."""
-    plan, (control, applied) = plan_of(structure), driven()
+def _exerted(
+    structure: Structure, numbers: Numbers, f: Frames, channel: channels.Channel, times: np.ndarray, W: Sparse, dW: Sparse, h: float, driven: Driven
+) -> Sampled:
+    """The force of drives at the samples, `t(s, rho, u)` (`elements/law.py`), of one actuator or of all on a joint with what is applied to it: coordinate and rate are W times those of
+    the intervals, and so is the control, but for one that is held between its own samples, which is known at every instant (`held_drive.py`)."""
+    plan, (control, applied) = plan_of(structure), driven.means()
     names = [a.name for a in structure.model.actuators]
     alone = channel.kind == "actuator"
     on, joint = plan.actuator_coordinate, -1 if alone else coordinate_index(structure, channel)
     acting = {a: share for a, c in enumerate(on) if (share := float(names[a] == channel.name) if alone else dict(plan.shares(c)).get(joint, 0.0))}
-    sm, rho = interval_rates(f, h)
+    (sm, rho), (sm_slope, rho_slope) = ([weights @ x.T for x in interval_rates(f, h)] for weights in (W, dW))
+    sm, rho = sm.T, rho.T
     velocity = -1 if alone else int(plan.coordinate_dof[joint])
-    force, by_control, by_nodes = np.zeros(sm.shape[1]) if alone else applied[velocity].copy(), {}, {}
+    force = slope = np.zeros(len(times))
+    if not alone:
+        known = driven.held(channel, "applied", velocity)
+        force, slope = (W @ applied[velocity], dW @ applied[velocity]) if known is None else (known.value(times), known.slope(times))
+    helds = {a: driven.held(channel, "control", a) for a in acting}
+    us = {a: W @ control[a] if known is None else known.value(times) for a, known in helds.items()}
+    by_control, by_held, by_nodes = {}, {}, {}
     for a, share in acting.items():
-        t, t_s, t_rho, t_u = (share * x for x in exerted(plan, numbers, a, sm, rho, control[a]))
+        t, t_s, t_rho, t_u = (share * x for x in exerted(plan, numbers, a, sm, rho, us[a]))
+        known = helds[a]
         force = force + t
-        by_control[a] = W @ sp.diags(t_u)
-        ends = sp.diags([0.5 * t_s - t_rho / h, 0.5 * t_s + t_rho / h], [0, 1], shape=(len(t), len(t) + 1))  # type: ignore[arg-type]
-        by_nodes[int(on[a])] = by_nodes.get(int(on[a]), 0.0) + W @ ends
+        slope = slope + t_s * sm_slope[:, on[a]] + t_rho * rho_slope[:, on[a]] + t_u * (dW @ control[a] if known is None else known.slope(times))
+        by_control[a] = weighed(W, t_u)
+        if known is not None:
+            by_held[a] = t_u, known
+        middle, turned = (sp.diags(ends, [0, 1], shape=(W.shape[1], W.shape[1] + 1)) for ends in ([0.5, 0.5], [-1.0 / h, 1.0 / h]))  # type: ignore[arg-type]
+        by_nodes[int(on[a])] = by_nodes.get(int(on[a]), 0.0) + weighed(W @ middle, t_s) + weighed(W @ turned, t_rho)
 
     def matrix(width: int) -> Sparse:
         nothing = sp.csr_matrix((W.shape[0], f.s.shape[1] * width))
-        return sum((_coordinate(structure, numbers, f, c).matrix(width, by) for c, by in by_nodes.items()), nothing)
+        return sum((_coordinate(structure, numbers, f, c).matrix(width, sp.csr_matrix(by)) for c, by in by_nodes.items()), nothing)
 
     def along(change: np.ndarray) -> np.ndarray:
         return sum((by @ change[c] for c, by in by_nodes.items()), np.zeros(W.shape[0]))
@@ -540,11 +573,17 @@ def _exerted(structure: Structure, numbers: Numbers, f: Frames, channel: channel
         found = [(group, e) for group, e in driven_by(plan, a) if place.field in group.type.fields]
         if not found:
             return None
-        at = Setting(1.0, control=control[a])
+        at = Setting(1.0, control=us[a])
         parts = (g.type.by_numbers(sm[on[a]], rho[on[a]], tuple(numbers.elements[g.name][:, e]), at)[g.type.fields.index(place.field)] for g, e in found)
-        return W @ (acting[a] * sum(parts) + np.zeros(sm.shape[1]))
+        return acting[a] * sum(parts) + np.zeros(sm.shape[1])
 
-    return Sampled(W @ force, dW @ force, matrix, along, {}, by_control, {} if alone else {velocity: W}, by_number)
+    def by_timing(a: int, number: str) -> np.ndarray | None:
+        if a not in by_held:
+            return None
+        t_u, known = by_held[a]
+        return t_u * (known.by_delay(times) if number == "delay" else known.by_lag(times))
+
+    return Sampled(force, slope, matrix, along, {}, by_control, {} if alone else {velocity: W}, by_number, by_timing)
 
 
 def _axial(B: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate import observe
+from calibody.estimate.held_drive import Held
 from calibody.estimate.observe import Data
 from calibody.estimate.placed import Placements
 from calibody.estimate.reported import groups
@@ -32,6 +33,10 @@ OnNodes = TypeVar("OnNodes", bound=Nodes)
 State = TypeVar("State")
 Sensors = Mapping[tuple[str, str], float]
 SENSOR = ("gain", "bias", "delay")
+TIMING = (".delay", ".time_constant")
+"""How the paths of numbers of an actuator end that say when its command acts."""
+Reading = Callable[[np.ndarray, Any, Any], observe.Sampled]
+"""A channel at instants, with weights W and dW from the nodes to these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +158,24 @@ class Observed(AbstractProblem, Generic[OnNodes, State]):
 
     def driven(self, r: int, states: State, model: Model) -> observe.Driven:
         """The drives of a run, with the deviations that its states have."""
-        return lambda: self.runs[r].drives(model)
+        return self.acting(r, model, lambda: self.runs[r].drives(model))
+
+    def acting(self, r: int, model: Model, means: Callable[[], tuple[np.ndarray, np.ndarray]]) -> observe.Driven:
+        """Drives with these means, and what is known of them at every instant."""
+
+        def held(channel: Channel, target: str, row: int) -> Held | None:
+            names = {channel.path, channel.whole} | ({f"actuator.{model.actuators[row].name}"} if target == "control" else set())
+            return self.runs[r].commanded(model, target, row, not names.isdisjoint(self.timed))
+
+        return observe.Driven(means, held)
+
+    @property
+    def timed(self) -> frozenset[str]:
+        """Channels whose delay is found, and actuators whose delay or time constant is."""
+        places = [place for e in self.entries for place in e.places]
+        late = {place.sensor[0] for place in places if place.sensor is not None and place.sensor[1] == "delay"}
+        own = {place.path.rpartition(".")[0] for place in places if place.sensor is None and place.path.endswith(TIMING)}
+        return frozenset(late | own)
 
     def prior(self, theta: np.ndarray) -> np.ndarray:
         return np.array([(x - e.prior[0]) / e.prior[1] for e, x in zip(self.entries, theta, strict=True) if e.prior is not None])
@@ -200,10 +222,10 @@ class Predicted:
         return {"bias": np.ones(len(self.sampled.value)), "gain": self.sampled.value, "delay": -self.gain * self.sampled.slope}[kind]
 
 
-def read(run: Nodes, sensors: Sensors, d: Data, sampled: Callable[[Any, Any], observe.Sampled]) -> Predicted:
-    """As a channel's sensor would have read it, from what it is with weights W, dW from the nodes to the samples."""
+def read(run: Nodes, sensors: Sensors, d: Data, sampled: Reading) -> Predicted:
+    """As a channel's sensor would have read it."""
     gain, bias, delay = (sensor(sensors, d.channel, kind) for kind in SENSOR)
-    found = sampled(*(run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)))
+    found = sampled(d.times - delay, *(run.sampled(d.channel, d.times - delay) if delay else (d.W, d.dW)))
     return Predicted(found, gain, bias + observe.whole_turns(run.structure, d, gain * found.value + bias, each=not run.clocked))
 
 
@@ -212,8 +234,9 @@ def predicted(
 ) -> Predicted:
     """`driven` has the controls with the deviations of noisy drives; without it they are as recorded."""
 
-    def sampled(W: Any, dW: Any) -> observe.Sampled:
-        return observe.at_samples(run.structure, model, numbers, frames, multipliers, d, W, dW, run.h, driven or (lambda: run.drives(model)))
+    def sampled(times: np.ndarray, W: Any, dW: Any) -> observe.Sampled:
+        drives = driven or observe.Driven(lambda: run.drives(model))
+        return observe.at_samples(run.structure, model, numbers, frames, multipliers, d, times, W, dW, run.h, drives)
 
     return read(run, sensors, d, sampled)
 

@@ -74,6 +74,12 @@ class Problem(Observed[Run, States]):
     """A linear term `slope'theta` of the cost (`marginal.py`)."""
     touching: bool = False
     """Whether contacts and limits act."""
+    punctual: frozenset[str] = frozenset()
+    """Channels and actuators whose timing is known all the same: it is among the entries only to ask what another would do."""
+
+    @property
+    def timed(self) -> frozenset[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return super().timed - self.punctual
 
     @classmethod
     def of(cls, runs: Sequence[Run], entries: Sequence[Entry]) -> Problem:
@@ -98,12 +104,13 @@ class Problem(Observed[Run, States]):
         return [carried(run, other, states) for run, other, states in zip(self.runs, to.runs, x, strict=True)]
 
     def with_entries(self, entries: Sequence[Entry], sharp: float) -> Problem:
-        """The same runs with other unknowns; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
+        """The same runs with more unknowns, held where they are; joints that had no dry friction get a law of it, viscous below `sharp` of their rms rate."""
         rubbed, runs = set(self.friction_rate), []
         for run in self.runs:
             law = np.array([1.0 if owner in rubbed else sharp for owner in owners(run.structure)])
             runs.append(run if run.deltas is None else replace(run, deltas=run.deltas * law))
-        return Problem.of(runs, entries)
+        wide = Problem.of(runs, entries)
+        return replace(wide, punctual=wide.timed - self.timed)
 
     def motion(self, r: int, states: States, theta: np.ndarray) -> Motion:
         model, numbers, _ = self.model_of(r, theta)
@@ -134,7 +141,7 @@ class Problem(Observed[Run, States]):
         return self.framed(r, motion, model, numbers)[1]
 
     def driven(self, r: int, states: States, model: Model) -> observe.Driven:
-        return lambda: self.runs[r].drives(model, states)
+        return self.acting(r, model, lambda: self.runs[r].drives(model, states))
 
     def multipliers(self, motion: States) -> np.ndarray:
         return motion.multipliers
@@ -182,7 +189,7 @@ class Problem(Observed[Run, States]):
     ) -> Predicted:
         """The samples of a channel, which the forces of contact that lasts may be too."""
         if observe.is_contact_force(d.channel):
-            return read(run, sensors, d, lambda W, dW: pressed.sampled(run, model, numbers, motion, d.channel, W, dW))
+            return read(run, sensors, d, lambda times, W, dW: pressed.sampled(run, model, numbers, motion, d.channel, W, dW))
         return predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven)
 
     def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[observe.Data, np.ndarray]]:
@@ -345,9 +352,11 @@ class Problem(Observed[Run, States]):
                     by_nodes = by_nodes + prediction.gain * run.by_forces(row, by)
             fx.append(observe.weighed(by_nodes, weight))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else {}
-            for k, actuator, change in timing:
-                if (by := prediction.sampled.by_control.get(actuator)) is not None:
-                    moved[k] = moved.get(k, 0.0) + prediction.gain * (by @ change)
+            for k, actuator, number, slope, change in timing:
+                if (by := prediction.sampled.by_timing(actuator, number)) is not None:
+                    moved[k] = moved.get(k, 0.0) + prediction.gain * slope * by
+                elif (by := prediction.sampled.by_control.get(actuator)) is not None:
+                    moved[k] = moved.get(k, 0.0) + prediction.gain * slope * (by @ change)
             for k, by in moved.items():
                 Ft[first : first + len(d.y), k] = by * weight
             first += len(d.y)
@@ -356,8 +365,8 @@ class Problem(Observed[Run, States]):
             fx.append(run.layout.prior_matrix)
         return np.concatenate(f), sp.vstack(fx, format="csr"), Ft
 
-    def _control_by_timing(self, r: int, theta: np.ndarray, model: Model, motion: States) -> list[tuple[int, int, np.ndarray]]:
-        """(parameter, actuator, change (K - 1) of its mean control) of every unknown delay and time constant."""
+    def _control_by_timing(self, r: int, theta: np.ndarray, model: Model, motion: States) -> list[tuple[int, int, str, float, np.ndarray]]:
+        """(parameter, actuator, which number of it, its slope by the parameter, change (K - 1) of its mean control by that number) of every unknown delay and time constant."""
         run, names, out, known = self.runs[r], [a.name for a in model.actuators], [], named(self.entries, theta, r)
         for k, place in ((k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None):
             kind, _, rest = place.path.partition(".")
@@ -370,7 +379,7 @@ class Problem(Observed[Run, States]):
                 ends = [max(0.0, model[place.path] + sign * 0.1 * run.h) for sign in (1.0, -1.0)]
                 high, low = (run.drives(model.replace({place.path: x}, check=False), motion)[0][names.index(name)] for x in ends)
                 change = (high - low) / (ends[0] - ends[1])
-            out.append((k, names.index(name), place.slope(theta[k], known) * change))
+            out.append((k, names.index(name), field, place.slope(theta[k], known), change))
         return out
 
     def _equations_by_parameters(

@@ -30,6 +30,7 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.held_drive import Held
 from calibody.estimate.layout import (
     BALANCE,
     CONSTRAINTS,
@@ -242,6 +243,21 @@ class Nodes:
                 by = deviation.weights(channel, self.times, delay) @ states.parts[drive_block(deviation.name)][:, 0]
                 (control if target == "control" else applied)[row] += by
         return control, applied
+
+    def commanded(self, model: Model, target: str, row: int, timed: bool) -> Held | None:
+        """A row of the control or of the applied forces that a drive without an sd fills, and holds between its samples; `timed`: some of its timing is found."""
+        for drive in self.recording.drives:
+            found, place, delay = self.driven(model, drive.channel)
+            if (found, place) == (target, row):
+                lag = model.actuators[row].time_constant if target == "control" else 0.0
+                return Held(self._signal(model, drive), delay, lag, self.h, timed) if _jumps(drive) else None
+        return None
+
+    def jumping(self, model: Model) -> tuple[frozenset[int], frozenset[int]]:
+        """The rows of the control and of the applied forces that are held, and that nothing smooths."""
+        rows = [self.driven(model, d.channel)[:2] for d in self.recording.drives if _jumps(d)]
+        control = frozenset(row for target, row in rows if target == "control" and not model.actuators[row].time_constant)
+        return control, frozenset(row for target, row in rows if target == "applied")
 
     @staticmethod
     def _signal(model: Model, drive: Drive) -> Signal:
@@ -681,6 +697,11 @@ class Run(Nodes):
         """(balance rows,): their change with a change (K - 1) of an actuator's mean control."""
         assert result.control is not None
         return self._pushed_by(numbers, frames, actuator) @ (result.control[actuator] / self.h * change)
+
+
+def _jumps(drive: Drive) -> bool:
+    """Whether a drive is a command that is held: one with an sd is a measurement, of something smooth."""
+    return drive.signal.hold == "zero" and drive.sd is None
 
 
 def driven_by(recordings: Iterable[Recording]) -> list[str]:

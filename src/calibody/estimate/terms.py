@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from calibody.estimate import observe
 from calibody.estimate.layout import START, States
-from calibody.estimate.observe import Data
+from calibody.estimate.observe import Data, Driven
 from calibody.estimate.observed import predicted
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
@@ -136,7 +136,8 @@ class _View:
         channel, times = channels.resolve(self.model, f"joint.{joint.name}.force"), self.run.times
         d = Data(channel, np.zeros(len(times)), times, *self.run.sampled(channel, times))
         _, numbers, _ = self.problem.model_of(self.r, self.theta)
-        return predicted(self.run, self.model, numbers, self.frames, self.states.multipliers, {}, d, self.problem.driven(self.r, self.states, self.model)).value
+        means = Driven(lambda: self.run.drives(self.model, self.states))  # what moves it, not what a sensor would read at the instant of a jump
+        return predicted(self.run, self.model, numbers, self.frames, self.states.multipliers, {}, d, means).value
 
     def bent(self, values: np.ndarray) -> np.ndarray:
         """(K,) second derivative by time of values at the nodes; at both ends as beside them."""

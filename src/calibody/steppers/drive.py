@@ -28,6 +28,8 @@ class Drives(NamedTuple):
     """(`Structure.applied_rows`, intervals): mean forces, and what is prescribed at the end of the interval."""
     start: tuple[np.ndarray, np.ndarray]
     """Values and rates of what is prescribed, at the start."""
+    held: tuple[frozenset[int], frozenset[int]]
+    """Rows of the control and of the applied forces that jump from one value to the next."""
 
 
 def scalars_of(model: Model, drive: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,23 +65,33 @@ def drives_of(structure: Structure, drive: Mapping[str, Any], edges: np.ndarray,
     natives = [native.name for native in model.natives if native.control] if plain else []
     control, applied = np.zeros((len(model.actuators) + len(natives), n)), np.zeros((structure.applied_rows, n))
     names, start = [a.name for a in model.actuators], np.zeros((2, len(structure.prescribed)))
+    jumping: tuple[set[int], set[int]] = set(), set()
     for path, value in drive.items():
         channel = channels.driven(model, path)
         if channels.is_control(channel):
             actuator = model.tables["actuator"][channel.name]
             actuator = Actuator("plain", actuator.joint) if plain else actuator
-            control[names.index(channel.name)] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
+            control[row := names.index(channel.name)] = _means(path, value, edges, actuator.delay, actuator.control_range, actuator.time_constant)
+            if _jumps(value) and not actuator.time_constant:
+                jumping[0].add(row)
         elif channel.kind == MUJOCO and channel.name in natives:
             control[len(names) + natives.index(channel.name)] = _means(path, value, edges, 0.0, None)
         elif channels.is_joint_force(channel):
-            applied[_first_dof(plan, channel.name) + (channel.component or 0)] = _means(path, value, edges, 0.0, None)
+            applied[row := _first_dof(plan, channel.name) + (channel.component or 0)] = _means(path, value, edges, 0.0, None)
+            if _jumps(value):
+                jumping[1].add(row)
         elif channels.prescribes(channel):
             values, rate = _curve(path, value, edges)
             applied[structure.applied_row(channel)] = values[1:]
             start[:, structure.prescribed.index(channel)] = values[0], rate
         else:
             applied[structure.applied_row(channel)] = _means(path, value, edges, 0.0, None)
-    return Drives(control, applied, (start[0], start[1]))
+    return Drives(control, applied, (start[0], start[1]), (frozenset(jumping[0]), frozenset(jumping[1])))
+
+
+def _jumps(value: Any) -> bool:
+    """Whether a drive is held from one of its values to the next: all but functions of time and signals that say otherwise."""
+    return not callable(value) and not (isinstance(value, Signal) and value.hold != "zero")
 
 
 def _curve(path: str, value: Any, edges: np.ndarray) -> tuple[np.ndarray, float]:

@@ -65,6 +65,8 @@ class Motion:
     """(velocities of the tree, n + 2) forces of unknown drives at the nodes, as they were found; empty where there are none."""
     touched: ContactLog | None = field(default=None, repr=False)
     """Forces, impulses and events of contacts; None of a motion without any."""
+    held: tuple[frozenset[int], frozenset[int]] = field(default=(frozenset(), frozenset()), repr=False)
+    """Rows of the control and of the applied forces that jump from one interval to the next: at a node they are what they are from there on."""
     read: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Channels that an engine has measured itself, (nodes,) or (nodes, components)."""
 
@@ -154,19 +156,19 @@ class Motion:
         return _scalar_or_vector(self.frames.s[scalars, :-1])
 
     def _drive_force(self, scalars: list[int], ball: int | None) -> np.ndarray:
-        """Forces of actuators and applied forces at the nodes: the mean of the two intervals that meet there."""
+        """Forces of actuators and applied forces at the nodes."""
         plan = plan_of(self.structure)
         rows = []
         for c in scalars:
-            total = self.applied[plan.coordinate_dof[c]].copy()
+            total = self._applied(int(plan.coordinate_dof[c]))
             for a, on in enumerate(plan.actuator_coordinate):
                 if weight := dict(plan.shares(on)).get(c, 0.0):
                     total += weight * self._exerted(a)
             rows.append(total)
         if ball is not None:
             dof = plan.ball_dof[ball]
-            rows += list(self.applied[dof : dof + 3])
-        out = _at_nodes(np.array(rows))
+            rows += [self._applied(row) for row in range(dof, dof + 3)]
+        out = np.array(rows)
         if len(self.unknown):
             dofs = [int(plan.coordinate_dof[c]) for c in scalars] + ([] if ball is None else list(range(plan.ball_dof[ball], plan.ball_dof[ball] + 3)))
             out = out + self.unknown[dofs, :-1]
@@ -234,12 +236,20 @@ class Motion:
         a = [x.name for x in self.model.actuators].index(name)
         if quantity == "":
             return self.control[a].copy()
-        return _at_nodes(self._exerted(a)[None])[0]
+        return self._exerted(a)
 
     def _exerted(self, actuator: int) -> np.ndarray:
-        """The force of an actuator over the intervals."""
-        sm, rho = assembly.interval_rates(self.frames, self.h)
-        return assembly.exerted(plan_of(self.structure), self.numbers, actuator, sm, rho, self.control[actuator])[0]
+        """The force of an actuator at the nodes: the mean of the two intervals that meet there; of a control that jumps, that of the second, with the mean coordinate and rate."""
+        (sm, rho), control = assembly.interval_rates(self.frames, self.h), self.control[actuator]
+        jumps = actuator in self.held[0]
+        if jumps:
+            sm, rho = _at_nodes(sm), _at_nodes(rho)
+        force = assembly.exerted(plan_of(self.structure), self.numbers, actuator, sm, rho, control)[0]
+        return force if jumps else _at_nodes(force[None])[0]
+
+    def _applied(self, row: int) -> np.ndarray:
+        """An applied force at the nodes."""
+        return self.applied[row].copy() if row in self.held[1] else _at_nodes(self.applied[[row]])[0]
 
     def _path(self, name: str, quantity: str) -> np.ndarray:
         c = self.structure.law_owners.index(("path", name))

@@ -63,7 +63,7 @@ def simulate(
         raise SimulationError(f"Model {model.name!r} has no joint, so nothing can move; give at least one body a joint.")
     _check_masses(structure, numbers)
     size = float(size_of_dofs(structure, numbers).max(initial=1.0))
-    control, applied, given = drives_of(structure, scalars, h * np.arange(n + 2), plain=method.engine)
+    control, applied, given, held = drives_of(structure, scalars, h * np.arange(n + 2), plain=method.engine)
     start, joint_rate = start_of(structure, numbers, initial or {}, projection, size, given)
     trajectory = method.run(structure, numbers, start, control, applied, h)
     computed = trajectory.q.shape[1]
@@ -87,6 +87,7 @@ def simulate(
         notes=(*model.notes, *_dropped(structure, trajectory.active), *trajectory.notes),
         touched=trajectory.contacts,
         given=np.column_stack([given[0], applied[_prescribed(structure), : computed - 1]]),
+        held=held,
         read=trajectory.read,
     )
     if trajectory.failure is not None and computed < n + 1:
