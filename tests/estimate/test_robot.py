@@ -210,5 +210,7 @@ def test_a_robot_whose_torques_are_measured() -> None:
     result = cb.fit(model, both, unknown | {path: cb.Unknown(10.0) for path in gains})
     assert result.converged, result.status
     z = deviations(result, truth | gains)
-    print({path: (result.parameters[path].value - value if ".com." in path else result.parameters[path].value / value - 1.0) for path, value in truth.items()}, z)
+    print(
+        {path: (result.parameters[path].value - value if ".com." in path else result.parameters[path].value / value - 1.0) for path, value in truth.items()}, z
+    )
     assert max(map(abs, z.values())) < 3.5, z

@@ -75,13 +75,16 @@ def bars(function: Likelihood, spot: Spot) -> Bars:
     curved, scattered = np.diag(inverse)[:p], np.array([spread_of(moves[:, k], fitted) for k in range(p)])
     slow = _slow(function, spot, here, free[:p])
     more, untold = _colour(function, here, free[:p], inverse[:p, :p], {joint for joint, test in slow.items() if test.slow})
-    larger = np.maximum.reduce([_few(function, here, inverse) ** 2 * curved, curved + more, np.where(untold > UNTOLD, scattered, 0.0)])
+    student = np.array(
+        [few(f) for f in freedoms(function, here, inverse)]
+    )  # by how much bars are larger because the noise that they come from is itself known to so much
+    larger = np.maximum.reduce([student**2 * curved, curved + more, np.where(untold > UNTOLD, scattered, 0.0)])
     ratio = np.sqrt(larger / np.maximum(curved, 1e-300))
     return Bars(inverse[:p, :p] * ratio[:, None] * ratio[None, :], slow, _asked(function, spot, here))
 
 
-def _few(function: Likelihood, here: Derivatives, inverse: np.ndarray) -> np.ndarray:
-    """By how much bars are to be larger because the noise that they come from is itself known to so much: Student's quantile of `2/var(log variance)` degrees of freedom.
+def freedoms(function: Likelihood, here: Derivatives, inverse: np.ndarray) -> np.ndarray:
+    """(parameters,) with how many degrees of freedom the noise is known that their bars come from: `2/var(log variance)`.
 
     With f_j the share of a parameter's variance that noise of size l_j makes, its logarithm changes by 2 f_j with l_j: `var = 4 f'C f`, C the covariance of the sizes.
     """
@@ -91,8 +94,7 @@ def _few(function: Likelihood, here: Derivatives, inverse: np.ndarray) -> np.nda
     for j, (h, rows) in enumerate(zip(function.hypers, here.rows, strict=True)):
         if h.force or not h.process:
             shares[j] = moved[rows].sum(axis=0) / whole
-    freedom = 0.5 / np.maximum(np.einsum("jp,jk,kp->p", shares, inverse[p:, p:], shares), 1e-9)
-    return np.array([few(f) for f in freedom])
+    return 0.5 / np.maximum(np.einsum("jp,jk,kp->p", shares, inverse[p:, p:], shares), 1e-9)
 
 
 def _asked(function: Likelihood, spot: Spot, here: Derivatives) -> dict[str, float]:
@@ -146,6 +148,11 @@ def _colour(function: Likelihood, here: Derivatives, free: np.ndarray, inverse: 
     more = sum((one for one in each if one is not None), np.zeros(p))
     untold = sum(((moves[k] ** 2).sum(axis=0) for rows, one in zip(joints.values(), each, strict=True) if one is None for k in rows), np.zeros(p))
     return more * np.minimum(1.0, np.diag(inverse) / whole), untold / whole
+
+
+def coloured(function: Likelihood, here: Derivatives, free: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """Variance that forces with a memory add to that of every parameter of one run; nothing where their spectrum cannot be told."""
+    return _colour(function, here, free, inverse, ())[0]
 
 
 def _without(moves: np.ndarray, forces: np.ndarray) -> np.ndarray:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from calibody.estimate.bars import Bars, bars
+from calibody.estimate.between import between
 from calibody.estimate.likelihood import Likelihood, Spot
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported
@@ -48,10 +49,11 @@ class Level:
     @cached_property
     def final(self) -> Uncertainty:
         """Error bars with all that can be said of them."""
-        if self.bars is None:
+        if self.bars is None or self.likely is None:
             return self.found
         freedom = self.problem.runs[0].structure.nv - self.problem.runs[0].kept
-        return assess(self.problem, self.solution.x, self.solution.theta, freedom, self.given, self.bars.covariance)
+        runs = partial(between, *self.likely, self.bars.covariance)
+        return assess(self.problem, self.solution.x, self.solution.theta, freedom, self.given, self.bars.covariance, runs)
 
     @cached_property
     def found(self) -> Uncertainty:

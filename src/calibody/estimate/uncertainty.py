@@ -6,7 +6,7 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 - **larger residuals** than stated: times chi2/dof;
 - **correlated residuals**: `I^-1 (T' Sigma T) I^-1` (sandwich), Sigma the stationary covariance of each channel with the autocorrelation of its residuals,
   estimated with a flat-top lag window [politis1995] whose width is found from the data; its spectrum is kept positive; larger by what was fitted, and by Student's quantile for how well its residuals tell it (`_sandwich`);
-- **runs that disagree**: the scores `g_r = T_r'F_r` of the runs scatter more than their covariance (as the two corrections above have it, but without Student's quantile: what makes an interval of few samples wide enough is no variance, and would hide any
+- **runs that disagree** (with unmodelled forces: `between.py`): the scores `g_r = T_r'F_r` of the runs scatter more than their covariance (as the two corrections above have it, but without Student's quantile: what makes an interval of few samples wide enough is no variance, and would hide any
   disagreement); the larger of the factor chi2/dof between runs and of the
   scatter of single runs, `R^2/(R - 1) I^-1 (sum g_r g_r') I^-1`. What runs disagree by is an error of the model, and more runs of the same
   kind do not average that out: the error bar does not shrink with their number.
@@ -14,7 +14,7 @@ residuals as `-I^-1 T'e`, `I = T'T`. White noise of unit variance gives the naiv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,6 +95,18 @@ class Uncertainty:
         return replace(self, sd=open_, sd_naive=open_, covariance=unknown, covariance_theta=unknown, missing_theta=None, agreement=None)
 
 
+@dataclass(frozen=True)
+class Apart:
+    """Whether runs agree, and by how much each of them moves the joint estimates (runs, parameters)."""
+
+    agreed: Agreed
+    moves: np.ndarray
+
+
+Between = Callable[[np.ndarray], Apart | None]
+"""Of the parameters that the data determine and that are not at a bound: how far runs are apart, where more is known of it than Gauss-Newton's information (`between.py`)."""
+
+
 @one_thread
 def stepped(problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[Runs, Step]:
     """The linearisation at a solution, and the step that is taken from there: none, but with the information of the data."""
@@ -103,8 +115,10 @@ def stepped(problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[R
 
 
 @one_thread
-def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None) -> Uncertainty:
-    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`)."""
+def assess(
+    problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None, between: Between | None = None
+) -> Uncertainty:
+    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`), with what that says `between` runs."""
     lin, taken = stepped(problem, x, theta)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
@@ -120,9 +134,12 @@ def assess(problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: in
     robust = exact and any(p < NOT_WHITE for p in white.values())
     middles = _middles(problem, lin, T, white, given) if robust else [Middle((max(1.0, factor) * (t.T @ t),), (np.inf,)) for t in T]
     covariance = _sandwich(lin, middles, naive / factor) if robust else naive if likely is None else likely
-    agreement = _between(problem, lin, T, middles, analysis, at_bound) if len(problem.runs) > 1 else None
-    if agreement is not None and not agreement.agree:
-        covariance = _scattered(problem, lin, T, naive / factor, covariance, agreement)
+    apart = between(analysis.resolved & ~at_bound) if between is not None and len(problem.runs) > 1 else None
+    if apart is None and len(problem.runs) > 1:
+        apart = _between(problem, lin, T, middles, naive / factor, analysis, at_bound)
+    agreement = None if apart is None else apart.agreed
+    if apart is not None and not apart.agreed.agree:
+        covariance = _scattered(apart, covariance)
     larger = np.sqrt(np.maximum(np.diag(covariance), np.diag(naive)))  # a correction never shrinks an error bar
     if robust or likely is not None or (agreement is not None and not agreement.agree):
         size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
@@ -329,8 +346,14 @@ def _scores(problem: Problem, lin: Runs, T: Sequence[np.ndarray]) -> list[np.nda
 
 
 def _between(
-    problem: Problem, lin: Runs, T: Sequence[np.ndarray], middles: Sequence[Middle], analysis: identifiability.Identifiability, at_bound: np.ndarray
-) -> Agreed | None:
+    problem: Problem,
+    lin: Runs,
+    T: Sequence[np.ndarray],
+    middles: Sequence[Middle],
+    inverse: np.ndarray,
+    analysis: identifiability.Identifiability,
+    at_bound: np.ndarray,
+) -> Apart | None:
     """chi2 of the runs' own estimates about the joint one: `sum g_r' M_r^+ g_r`, over the parameters that all runs share and the data resolve; `M_r`, of `middles`,
     is the covariance of the scores as the residuals show it, larger than stated or correlated: neither is a disagreement. Where that is known with few degrees of freedom f_r, chi2 of a run is larger by f_r/(f_r - 2) on
     average, which is taken off, and compared as Fisher's variable with those of all runs."""
@@ -339,7 +362,8 @@ def _between(
     if not shared.any():
         return None
     chi2, rank, expected, freedom, S = 0.0, 0, 0.0, 0.0, problem.scale[shared]
-    for t, g, middle, columns in zip(T, _scores(problem, lin, T), middles, lin.columns, strict=True):
+    scores = _scores(problem, lin, T)
+    for t, g, middle, columns in zip(T, scores, middles, lin.columns, strict=True):
         keep, mine = np.flatnonzero(shared[columns]), np.flatnonzero(own[columns])
         A = np.eye(len(columns))[:, keep]
         if len(mine):  # the run's own parameters are free
@@ -358,17 +382,16 @@ def _between(
         return None
     chi2 *= rank / expected
     probability = exceeded(dof, chi2) if np.isinf(freedom) else fisher(chi2 / dof, dof, freedom)
-    return Agreed(probability >= DISAGREE, chi2, dof, probability)
+    moves = np.array([inverse[:, columns] @ g for g, columns in zip(scores, lin.columns, strict=True)])
+    return Apart(Agreed(probability >= DISAGREE, chi2, dof, probability), moves)
 
 
-def _scattered(problem: Problem, lin: Runs, T: Sequence[np.ndarray], inverse: np.ndarray, covariance: np.ndarray, agreement: Agreed) -> np.ndarray:
+def _scattered(apart: Apart, covariance: np.ndarray) -> np.ndarray:
     """Inflated by the scatter of the runs. From R runs that has R - 1 degrees of freedom: so that twice the error bar is a 95 % interval all the same, it is larger by
     Student's quantile over the normal one (6.5 for two runs, 2.2 for three, 1.05 for 26)."""
-    R = len(problem.runs)
-    clustered = np.zeros(lin.parameters)
-    for g, columns in zip(_scores(problem, lin, T), lin.columns, strict=True):
-        clustered += R * R / (R - 1) * (inverse[:, columns] @ g) ** 2
-    factor = max(1.0, agreement.chi2 / agreement.dof)
+    R = len(apart.moves)
+    clustered = R * R / (R - 1) * (apart.moves**2).sum(axis=0)
+    factor = max(1.0, apart.agreed.chi2 / apart.agreed.dof)
     wanted = np.maximum(few(R - 1) ** 2 * clustered, factor * np.diag(covariance))
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     ratio = np.sqrt(wanted) / size
