@@ -44,11 +44,15 @@ class Cut(Nodes):
     def _data(self, observation: Observation) -> Data:
         """Which samples there are; what they are made of is a window's."""
         channel = self._observed(observation)
+        rotation = observe.measured_rotation(self.recording, channel)
         slack = SLACK * self.h
         good = np.isfinite(observation.values) & (observation.times >= self.times[0] - slack) & (observation.times <= self.times[-1] + slack)
+        if rotation is not None:
+            good &= np.isfinite(rotation[0, 0])
         good[good] = self.wanted(observation.times[good])
         relative, nothing = observation.noise[1], sp.csr_matrix((int(good.sum()), 0))
-        return Data(channel, observation.values[good], observation.times[good], nothing, nothing, None, 1.0 if relative is None else relative[good])
+        rotation = None if rotation is None else rotation[..., good]
+        return Data(channel, observation.values[good], observation.times[good], nothing, nothing, rotation, 1.0 if relative is None else relative[good])
 
     def _observed(self, observation: Observation) -> observe.channels.Channel:
         return observe.check(self.structure.model, observation.channel, self.recording.channels)

@@ -6,7 +6,7 @@ What comes out are the numbers that are right *in that engine*, with that step, 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +16,9 @@ import numpy as np
 from calibody.errors import CalibodyError, told
 from calibody.estimate import noise, observe
 from calibody.estimate.cut import SHORTEST
-from calibody.estimate.engine_problem import EngineProblem, EngineRun, Starts, sensed
+from calibody.estimate.engine_problem import EngineProblem, sensed
+from calibody.estimate.engine_run import EngineRun, activates
+from calibody.estimate.engine_shots import Starts
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
 from calibody.estimate.outcome import outcome
@@ -31,6 +33,7 @@ from calibody.estimate.unknowns import Entry, entries
 from calibody.mechanics import channels
 from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import paths
+from calibody.model.elements import HINGE, SLIDE
 from calibody.solve.condensed import step
 from calibody.solve.gauss_newton import Iteration, Settings, Solution, minimise
 from calibody.solve.windows import bounds_of
@@ -44,14 +47,12 @@ if TYPE_CHECKING:
     from calibody.estimate.result import Result
     from calibody.estimate.shooting import Shooting
     from calibody.model import Model
-    from calibody.recording.recording import Recording
+    from calibody.recording.recording import Initial, Recording
 
 TOLERANCE = 1e-2
 """Standard deviations by which the last step moves the parameters, as of transcription."""
 FEASIBILITY = 1e-6
 """rad, m: by which windows may miss each other at the end."""
-WIDE = (1.0, 100.0)
-"""Widths of differences (`EngineProblem.wide`), one after the other where a fit does not converge with the one before."""
 ROUGH = 0.5
 """With wide differences: standard deviations (rms of the parameters) by which a last step that lowers nothing would still move them. It is reported beside the error bars, as the error of a mesh is."""
 JAGGED = (
@@ -133,7 +134,7 @@ def _fit(
             solution.status += ALONE
     found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
     notes = found_noise(problem)
-    if problem.wide > 1.0 and solution.converged:
+    if problem.wide and solution.converged:
         notes.append(JAGGED)
     return outcome(
         problem,
@@ -143,7 +144,7 @@ def _fit(
         given=given,
         history=history,
         mesh=Mesh(problem.engine.h, 0),
-        error=_left(problem, solution) if problem.wide > 1.0 and solution.converged else None,
+        error=_left(problem, solution) if problem.wide and solution.converged else None,
         notes=notes,
         seconds=time.perf_counter() - began,
         process_noise={},
@@ -158,10 +159,10 @@ def _fine(asked: Shooting) -> Settings:
 def _solved(problem: EngineProblem, x: Sequence[Starts], theta: np.ndarray, asked: Shooting, note: Report) -> tuple[EngineProblem, Solution]:
     """With fine differences, and where these do not converge with wide ones from where they ended."""
     solution = None
-    for wide in WIDE:
+    for wide in (False, True):
         problem = replace(problem, wide=wide)
         start = (x, theta) if solution is None else (solution.x, solution.theta)
-        solution = minimise(problem, *start, _fine(asked) if wide == 1.0 else replace(_fine(asked), close=ROUGH), note)
+        solution = minimise(problem, *start, replace(_fine(asked), close=ROUGH) if wide else _fine(asked), note)
         if solution.converged:
             break
     assert solution is not None
@@ -194,8 +195,11 @@ def _begun(problem: EngineProblem, r: int, theta: np.ndarray) -> Starts:
     run, e = problem.runs[r], problem.engine
     first = run.bounds[:-1]
     starts = _through_observations(problem, r, theta, first)
-    for place, _, value in problem.known(r):
-        starts[0, place] = value
+    away = e.difference(problem.known(r), starts[0])
+    starts[0] = e.moved(starts[0], np.where(np.isin(np.arange(e.n), problem.held(r)), away, 0.0))
+    for d in run.known_start(exact=False):
+        if activates(d.channel):
+            starts[0, e.place(d.channel)[0]] = float(d.y[0])
     if e.na:  # activations follow the controls alone, whatever the motion is
         model = problem.model_of(r, theta)[0]
         control = e.controls(model, run.driven(run.recording, run.K), run.K)
@@ -209,12 +213,12 @@ def _through_observations(problem: EngineProblem, r: int, theta: np.ndarray, nod
     run, e = problem.runs[r], problem.engine
     model, _, sensors = problem.model_of(r, theta)
     rigid = stiffened(model)
-    seen = tuple(o for o in run.recording.observations if _places(rigid, o.channel))
+    seen = tuple(o for o in run.recording.observations if _places(rigid, o.channel, run.recording.channels))
     if not seen or problem.begins_known(r):
         return np.tile(e.resting, (len(nodes), 1))
     tree = Structure.build(rigid, TREE)
     numbers = Numbers.of(tree)
-    mesh = Run.of(tree, replace(run.recording, observations=seen, drives=()), run.h, run.noise)
+    mesh = Run.of(tree, replace(run.recording, observations=seen, drives=(), initial=_of_scalars(rigid, run.recording.initial)), run.h, run.noise)
     _, motion = first_motion(mesh, rigid, numbers, sensors)
 
     def at(node: int) -> np.ndarray:
@@ -228,6 +232,12 @@ def _through_observations(problem: EngineProblem, r: int, theta: np.ndarray, nod
     return states
 
 
-def _places(model: Model, path: str) -> bool:
+def _places(model: Model, path: str, beside: Collection[str]) -> bool:
     """Whether a channel says where the mechanism is or how fast it goes, in calibody's own kinematics."""
-    return channels.is_known(model, path) and observe.is_kinematic(observe.check(model, path))
+    return channels.is_known(model, path) and observe.is_kinematic(observe.check(model, path, beside))
+
+
+def _of_scalars(model: Model, initial: Mapping[str, Initial]) -> dict[str, Initial]:
+    """What is known at the start of hinges and slides: the rest is put where it belongs afterwards (`_begun`)."""
+    of_joints = {path: known for path, known in initial.items() if channels.is_known(model, path) and path.startswith("joint.")}
+    return {path: known for path, known in of_joints.items() if model.joint(channels.resolve(model, path).name).kind in (HINGE, SLIDE)}

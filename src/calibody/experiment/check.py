@@ -17,6 +17,7 @@ from calibody.experiment import plausible
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.mechanics import channels
 from calibody.model import Model
+from calibody.model.native import MUJOCO
 from calibody.recording.recording import Recording
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -116,12 +117,15 @@ def wrong_channels(model: Model, experiment: Experiment) -> list[str]:
     from calibody.estimate import observe
 
     found: list[Finding] = []
+    rules: Any = observe
+    if getattr(experiment.method, "kind", "") == MUJOCO:
+        from calibody.estimate import engine_run as rules
     for k, spec in enumerate(experiment.recordings):
         observed = spec.observed
         for path in observed:
-            _attempt(found, lambda path=path, observed=observed: observe.check(model, path, observed), _place(experiment, k, path))
+            _attempt(found, lambda path=path, observed=observed: rules.check(model, path, observed), _place(experiment, k, path))
         for path in spec.initial:
-            _attempt(found, lambda path=path: observe.start_channel(model, path), _place(experiment, k, path))
+            _attempt(found, lambda path=path: rules.start_channel(model, path), _place(experiment, k, path))
         for path in spec.drive:
             _attempt(found, lambda path=path, spec=spec: channels.refuse_both(model, path, spec.observed, spec.label), _place(experiment, k, path))
     return [f.sentence for f in found]

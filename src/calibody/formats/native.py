@@ -7,6 +7,7 @@ engine compiles it, with the numbers of the model written into it (`steppers/eng
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ def natives(c: Compiled) -> Iterator[Native]:
         yield from (_native(m, kind, c.names[ours][i], i) for i in range(count))
     for i in range(m.nactuator):
         if not _is_plain(c, i):
-            yield _native(m, NativeMuscle if _is_muscle(m, i) else NativeActuator, c.names["actuator"][i], i)
+            native = _native(m, NativeMuscle if _is_muscle(m, i) else NativeActuator, c.names["actuator"][i], i)
+            yield replace(native, filtered=bool(m.actuator_actnum[i])) if isinstance(native, NativeActuator) else native
     for i in range(m.nsensor):
         yield NativeSensor(f"{NativeSensor.OBJECT}.{c.names['sensor'][i]}", int(m.sensor_dim[i]))
 

@@ -19,6 +19,7 @@
     contact.NAME.impulse | gap | slip            of the impacts in the step after a node; the least distance; the sliding speed where it is least
     limit.NAME.force | impulse | gap             the same of a stop, on the joint's coordinate
     mujoco.sensor.NAME, mujoco.muscle.NAME       in models read for MuJoCo's engine: the readings of a sensor of the file; the control of a muscle (or mujoco.actuator.NAME)
+    mujoco.muscle.NAME.activation                there too: what stands between control and force (or mujoco.actuator.NAME.activation, actuator.NAME.activation)
 
 A vector channel takes `.x .y .z` for one component.
 
@@ -220,6 +221,8 @@ def _catalogue(model: Model) -> Catalogue:
     for actuator in model.actuators:
         put("actuator", actuator.name, "", SCALAR, "unit of control")
         put("actuator", actuator.name, "force", SCALAR, model.units_of(actuator)["f"])
+        if model.natives and actuator.time_constant:
+            put("actuator", actuator.name, "activation", SCALAR, "unit of control")
     for contact in model.contacts:
         for quantity, components, unit in _CONTACT:
             put("contact", contact.name, quantity, components, unit)
@@ -228,6 +231,8 @@ def _catalogue(model: Model) -> Catalogue:
             put(MUJOCO, native.name, "", tuple(map(str, range(native.size))) if native.size > 1 else SCALAR, "as of MuJoCo")
         elif native.control:
             put(MUJOCO, native.name, "", SCALAR, "unit of control")
+            if native.activated:
+                put(MUJOCO, native.name, "activation", SCALAR, "unit of control")
     for limit in model.limits:
         units = model.joint(limit.joint).units
         for quantity, unit in (("force", units["f"]), ("impulse", f"{units['f']} s"), ("gap", units["s"])):

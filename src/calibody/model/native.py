@@ -49,6 +49,11 @@ class Native:
         """Whether it has a control that can be driven."""
         return False
 
+    @property
+    def activated(self) -> bool:
+        """Whether an activation stands between its control and its force."""
+        return False
+
 
 @dataclass(frozen=True)
 class NativeGeom(Native):
@@ -145,6 +150,10 @@ class NativeMuscle(Native):
     def control(self) -> bool:
         return True
 
+    @property
+    def activated(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class NativeActuator(Native):
@@ -160,10 +169,15 @@ class NativeActuator(Native):
     gainprm: Any = (1.0, *(0.0,) * 9)
     biasprm: Any = (0.0,) * 10
     dynprm: Any = (1.0, *(0.0,) * 9)
+    filtered: bool = False
 
     @property
     def control(self) -> bool:
         return True
+
+    @property
+    def activated(self) -> bool:
+        return self.filtered
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ ETA = 1.0
 """The bend of a step may be half of this times its length: below 2 the path is followed; 1 is what [bock2000] take as usual."""
 SLACK = 1.5
 """A length is good whose bend is up to so many times what it may be: another one would be hardly shorter."""
+SLIGHT = 1e-3
+"""Part of a step that is not bent back: the next step does it by the way, and the residuals there are saved."""
 SHORTENED = 0.1, 0.7
 """A shorter length is at least and at most this part of the one before."""
 
@@ -113,7 +115,7 @@ def search(
             left = size((1.0 - length) * taken.states + b.states, (1.0 - length) * taken.parameters + b.parameters)
             good, shorter = left <= (1.0 - SHARE * length) * whole, 0.5
         if good:
-            return length, _projected(problem, candidate, b) if how.back_projection and bent <= length * whole else candidate
+            return length, _projected(problem, candidate, b) if how.back_projection and SLIGHT * length * whole < bent <= length * whole else candidate
         length *= float(np.clip(shorter, *SHORTENED))
     return 0.0, (x, theta)
 

@@ -40,6 +40,8 @@ class Start:
     q: np.ndarray
     v: np.ndarray
     s: np.ndarray
+    activations: Mapping[str, float] = field(default_factory=dict)
+    """Of an engine's muscles and filters, by channel; those left out begin at zero."""
 
 
 class AbstractStepper(ABC):

@@ -2,7 +2,7 @@
 
 The file is compiled once, as its author wrote it, with its options, contacts, tendons and muscles (a model that was built in Python is written as MJCF first). Other numbers go into copies of the compiled
 model, those that differ from the file and no others (`WRITERS`), and what the compiler derives from them is derived again (`mj_setConst`): the engine then runs as if the calibrated file had been
-compiled. Channels are sensors of the engine, added where the file has none, so that whatever it can measure can be observed.
+compiled. Channels are sensors of the engine, added where the file has none, so that whatever it can measure can be observed, or numbers of its state (`engine_channels.py`).
 
 The state is (qpos, qvel, act); its tangent has 2 nv + na numbers, qpos moving by `mj_integratePos`. MuJoCo's `rollout` steps a batch of starts, each with a model of its own, in threads where the batch is large.
 """
@@ -28,8 +28,8 @@ from calibody.formats.native import array_of
 from calibody.formats.source import MJCF, changes
 from calibody.mechanics.channels import Channel
 from calibody.model import Model
-from calibody.model.elements import HINGE, SLIDE
-from calibody.model.native import MUJOCO, NativeSensor
+from calibody.model.native import MUJOCO
+from calibody.steppers.engine_channels import add_sensor, is_state, name_all, place_of
 
 MANY = 50_000
 """Steps of a batch from which threads pay."""
@@ -56,14 +56,13 @@ class Engine:
         self.base, document, path = _document(model)
         spec, m, _, _ = mjcf.compiled(document, path)
         names = Compiled(document.label, spec, m).names
-        if observed:
-            _name(spec, names)
-            added = [_add_sensor(spec, model, c, k) for k, c in enumerate(observed)]
+        measured, added = [c for c in observed if not is_state(model, c)], dict[str, tuple[str, int]]()
+        if measured:
+            name_all(spec, names)
+            sensors = {whole: add_sensor(spec, model, c, k) for k, (whole, c) in enumerate({c.whole: c for c in measured}.items())}
+            added = {c.path: (sensors[c.whole], c.component or 0) for c in measured}
             with quiet():
                 m = spec.compile()
-            self.columns = np.array([int(m.sensor_adr[mj.mj_name2id(m, mj.mjtObj.mjOBJ_SENSOR, name)]) + component for name, component in added])
-        else:
-            self.columns = np.zeros(0, dtype=int)
         self.m, self.names = m, names
         if h is not None:
             m.opt.timestep = h
@@ -72,6 +71,8 @@ class Engine:
         self.nq, self.nv, self.na = int(m.nq), int(m.nv), int(m.na)
         self.n = 2 * self.nv + self.na
         """Numbers of a change of the state."""
+        self.columns = np.array([self._column(*added[c.path]) if c.path in added else int(m.nsensordata) + self.place(c)[0] for c in observed], dtype=int)
+        """Of the channels, among the sensors with the state behind them."""
 
     @cached_property
     def _data(self) -> list[Any]:
@@ -97,7 +98,7 @@ class Engine:
             else:
                 writer(self, m, model.tables[kind][name], self.base.tables[kind][name])
         with quiet():
-            mj.mj_setConst(m, mj.MjData(m))
+            mj.mj_setConst(m, self._data[0])
         return m
 
     # -- states ------------------------------------------------------------------------------------------------------------------
@@ -119,14 +120,12 @@ class Engine:
         """The file's reference pose, at rest."""
         return np.concatenate([self.m.qpos0, np.zeros(self.nv + self.na)])
 
-    def coordinate(self, joint: str, rate: bool) -> int:
-        """Where a hinge's or slide's coordinate, or its rate, stands in the state."""
-        j = self.index("joint", joint)
-        return self.nq + int(self.m.jnt_dofadr[j]) if rate else int(self.m.jnt_qposadr[j])
+    def place(self, channel: Channel) -> tuple[int, int, int | None]:
+        """Where a coordinate, a rate or an activation stands (`engine_channels.place_of`)."""
+        return place_of(self.m, self.names, channel)
 
-    def tangent(self, joint: str, rate: bool) -> int:
-        """The same in its tangent."""
-        return int(self.m.jnt_dofadr[self.index("joint", joint)]) + (self.nv if rate else 0)
+    def _column(self, sensor: str, component: int) -> int:
+        return int(self.m.sensor_adr[mj.mj_name2id(self.m, mj.mjtObj.mjOBJ_SENSOR, sensor)]) + component
 
     # -- steps -------------------------------------------------------------------------------------------------------------------
 
@@ -144,8 +143,11 @@ class Engine:
         busy = len(starts) * control.shape[1] >= MANY
         with quiet(), rollout.Rollout(nthread=len(self._data) if busy else 0) as run:
             found: Any = run.rollout(list(models), self._data if busy else self._data[:1], whole, control, control_spec=spec)
-        state, sensors = (np.asarray(x) for x in found)
-        return Batch(state[:, :, first : first + starts.shape[1]], sensors[:, :, self.columns])
+        states, sensors = (np.asarray(x) for x in found)
+        states = states[:, :, first : first + starts.shape[1]]
+        if (self.columns >= sensors.shape[2]).any():
+            sensors = np.concatenate([sensors, np.concatenate([starts[:, None], states[:, :-1]], axis=1)], axis=2)
+        return Batch(states, sensors[:, :, self.columns])
 
     def controls(self, model: Model, driven: Mapping[str, np.ndarray], steps: int) -> np.ndarray:
         """(steps, controls and forces) from what drives are in every step, by channel; beyond the last they are held."""
@@ -154,7 +156,7 @@ class Engine:
             kind, _, rest = path.partition(".")
             values = np.concatenate([values, np.full(max(0, steps - len(values)), values[-1] if len(values) else 0.0)])[:steps]
             if kind == "joint":
-                out[:, int(self.m.nu) + self.tangent(rest.removesuffix(".force"), False)] += values
+                out[:, int(self.m.nu) + int(self.m.jnt_dofadr[self.index("joint", rest.removesuffix(".force"))])] += values
             else:
                 name = model.tables[MUJOCO][rest].own_name if kind == MUJOCO else rest
                 out[:, int(self.m.actuator_ctrladr[self.index("actuator", name)])] = values
@@ -170,64 +172,6 @@ def _document(model: Model) -> tuple[Model, Any, Path]:
     document = edit.parse(fresh.mjcf(model, path).encode("utf-8"), path.name)
     mjcf.resolve_includes(document, path.parent)
     return model, document, path
-
-
-# -- sensors -----------------------------------------------------------------------------------------------------------------------
-
-
-def _name(spec: Any, names: Mapping[str, Sequence[str]]) -> None:
-    """Everything a sensor can sit on has a name: the one it has in the model."""
-    for kind, items in (("body", spec.bodies), ("joint", spec.joints), ("site", spec.sites), ("actuator", spec.actuators), ("sensor", spec.sensors)):
-        for item in items:
-            if not item.name and 0 <= item.id < len(names[kind]):
-                item.name = names[kind][item.id]
-
-
-def _kinds() -> dict[tuple[str, str], tuple[Any, Any]]:
-    """Sensor and object of a channel's (kind, quantity)."""
-    s, o = mj.mjtSensor, mj.mjtObj
-    return {
-        ("joint", "angle"): (s.mjSENS_JOINTPOS, o.mjOBJ_JOINT),
-        ("joint", "position"): (s.mjSENS_JOINTPOS, o.mjOBJ_JOINT),
-        ("joint", "rate"): (s.mjSENS_JOINTVEL, o.mjOBJ_JOINT),
-        ("joint", "force"): (s.mjSENS_JOINTACTFRC, o.mjOBJ_JOINT),
-        ("site", "position"): (s.mjSENS_FRAMEPOS, o.mjOBJ_SITE),
-        ("site", "angular_rate"): (s.mjSENS_GYRO, o.mjOBJ_SITE),
-        ("site", "acceleration"): (s.mjSENS_ACCELEROMETER, o.mjOBJ_SITE),
-        ("site", "force"): (s.mjSENS_FORCE, o.mjOBJ_SITE),
-        ("site", "torque"): (s.mjSENS_TORQUE, o.mjOBJ_SITE),
-        ("body", "position"): (s.mjSENS_FRAMEPOS, o.mjOBJ_XBODY),
-        ("body", "com"): (s.mjSENS_FRAMEPOS, o.mjOBJ_BODY),
-    }
-
-
-def is_sensed(model: Model, channel: Channel) -> bool:
-    """Whether the engine has a sensor for a channel that is one number."""
-    if channel.kind == MUJOCO:
-        return isinstance(model.tables[MUJOCO][channel.name], NativeSensor) and (not channel.components or channel.component is not None)
-    known = (channel.kind, channel.quantity) in _kinds() and bool(channel.components) == (channel.component is not None)
-    return known and (channel.kind != "joint" or model.joint(channel.name).kind in (HINGE, SLIDE))
-
-
-def refuse_unless_sensed(model: Model, channel: Channel) -> None:
-    """A sentence for a channel that the engine has no sensor for."""
-    if not is_sensed(model, channel):
-        raise CalibodyError(
-            f'The channel "{channel.path}" cannot be observed in MuJoCo\'s engine; observe angles, positions, rates and forces of hinges and slides, positions of bodies and sites, '
-            'gyroscopes, accelerometers, force and torque sensors on sites, or sensors of the file ("mujoco.sensor.NAME"), vectors component by component.'
-        )
-
-
-def _add_sensor(spec: Any, model: Model, channel: Channel, k: int) -> tuple[str, int]:
-    """The name of the sensor that reads a channel, and the component."""
-    refuse_unless_sensed(model, channel)
-    if channel.kind == MUJOCO:
-        return model.tables[MUJOCO][channel.name].own_name, channel.component or 0
-    sensor = spec.add_sensor()
-    sensor.name = f"calibody channel {k}"
-    sensor.type, sensor.objtype = _kinds()[channel.kind, channel.quantity]
-    sensor.objname = channel.name
-    return sensor.name, channel.component or 0
 
 
 # -- writing numbers ---------------------------------------------------------------------------------------------------------------

@@ -33,21 +33,25 @@ class MuJoCo(AbstractStepper):
         return 1.0
 
     def run(self, structure: Structure, numbers: Numbers, start: Start, control: np.ndarray, applied: np.ndarray, h: float) -> Trajectory:
-        from calibody.steppers.engine import Engine, is_sensed  # with MuJoCo, which few simulations need
+        from calibody.steppers.engine import Engine  # with MuJoCo, which few simulations need
+        from calibody.steppers.engine_channels import is_sensed
 
         refuse_driven(structure, "mujoco")
         model = structure.model
-        read = [c for c in _scalars(model) if is_sensed(model, c)]
+        read = [c for c in _scalars(model) if c.quantity != "orientation" and is_sensed(model, c)]
         engine = Engine(model, read, h)
         steps = control.shape[1]
         driven = {f"actuator.{a.name}": row for a, row in zip(model.actuators, control, strict=False)}
         driven |= {f"{MUJOCO}.{n.name}": row for n, row in zip((n for n in model.natives if n.control), control[len(model.actuators) :], strict=True)}
         forces = engine.controls(model, driven, steps + 1)
         forces[:steps, engine.m.nu :] += applied[_velocities(engine, structure)].T
-        batch = engine.steps([engine.with_numbers(model)], _state(engine, structure, start)[None], forces[None])
+        first = state_of(engine, structure, start.q, start.v)
+        for path, value in start.activations.items():
+            first[engine.place(channels.resolve(model, path))[0]] = value
+        batch = engine.steps([engine.with_numbers(model)], first[None], forces[None])
         good = np.isfinite(batch.states[0]).all(axis=1) & np.isfinite(batch.sensors[0]).all(axis=1)
         count = steps if good[:steps].all() else int(np.argmin(good[:steps]))
-        states = np.concatenate([_state(engine, structure, start)[None], batch.states[0, :count]])
+        states = np.concatenate([first[None], batch.states[0, :count]])
         q = coordinates_of(engine, structure, states)
         failure = (
             None
@@ -102,10 +106,6 @@ def state_of(engine: Engine, structure: Structure, q: np.ndarray, v: np.ndarray)
         out[q_first : q_first + qs.stop - qs.start] = q[qs]
         out[engine.nq + v_first : engine.nq + v_first + vs.stop - vs.start] = v[vs]
     return out
-
-
-def _state(engine: Engine, structure: Structure, start: Start) -> np.ndarray:
-    return state_of(engine, structure, start.q, start.v)
 
 
 def coordinates_of(engine: Engine, structure: Structure, states: np.ndarray) -> np.ndarray:

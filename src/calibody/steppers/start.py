@@ -141,12 +141,22 @@ def start_of(
 ) -> tuple[Start, np.ndarray]:
     """The start in the coordinates of `structure`, and the rates of the joints."""
     if structure.coordinates == TREE:
-        start = tree_start(structure, numbers, initial, projection, size, given)
-        return start, start.v
+        of_joints, activations = _apart(structure.model, initial)
+        start = tree_start(structure, numbers, of_joints, projection, size, given)
+        return replace(start, activations=activations), start.v
     tree = Structure.build(stiffened(structure.model), TREE, driven=[c.path for c in structure.driven])
     tree_numbers = Numbers.of(tree)
     start = tree_start(tree, tree_numbers, initial, projection, size, given)
     return free_start(tree, structure, tree_numbers, start), start.v
+
+
+def _apart(model: Model, initial: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    """What is said of joints, and of activations, which only models for an engine have."""
+    active = {path: c for path in initial if (c := channels.resolve(model, path)).quantity == "activation"}
+    return (
+        {path: value for path, value in initial.items() if path not in active},
+        {path: float(channels.as_values(c, initial[path], "The initial value of")[0]) for path, c in active.items()},
+    )
 
 
 def stiffened(model: Model) -> Model:
