@@ -102,6 +102,19 @@ def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
         "Dry friction of joint.hinge, joint.hinge.friction = 0.04 +- 0.001 N m where 0 was taken; with it joint.hinge.damping would move by 39"
     )
     assert "Add joint.hinge.friction to the unknowns" in item.sentence
+    counts = lack | {
+        "path": "joint.hinge.angle.resolution",
+        "words": "the count of joint.hinge.angle",
+        "sd": None,
+        "unit": "",
+        "chi2": 4000.0,
+        "shifts": {},
+        "remedy": "State it.",
+    }
+    both = verdict(changed(folder, lacks=[counts, lack]))  # counts are certain, and move nothing: they come after what does
+    assert both.headline == wrong.headline
+    item = next(i for i in both.items if i.question == "What does the model lack?")
+    assert item.sentence.startswith("Dry friction") and item.details[0].startswith("the count of joint.hinge.angle")
     harmless = verdict(changed(folder, lacks=[lack | {"shifts": {"joint.hinge.damping": 0.2}}]))
     assert harmless.level == MIND
     noisy = lack | {"path": "joint.hinge.angle.noise", "words": "noise that is correlated", "sd": None, "shifts": {}, "remedy": "Do not filter."}

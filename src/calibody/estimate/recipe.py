@@ -30,6 +30,7 @@ from calibody.estimate.unmodelled import ProcessNoise
 from calibody.estimate.weighed import weighed
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
+from calibody.recording import jumps
 from calibody.recording.glitches import without
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration
@@ -112,7 +113,8 @@ def prepared(
     base = first_step(recordings, found_noise)
     worker = kind(structure, recordings, unknowns, found_noise, given, hypers, robust, report, remembering=forces.remembering, coarsest=base)
     worker.touching, worker.driven = touching, frozenset(sought)
-    worker.notes += [*(sentence for _, sentences in cleaned for sentence in sentences), *weighed(model, unknowns, sought)]
+    odd = [*(s for _, sentences in cleaned for s in sentences), *(s for r in recordings for o in r.observations for s in jumps.sentences(o))]
+    worker.notes += [*odd, *weighed(model, unknowns, sought)]
     return worker, base if h is None else h
 
 

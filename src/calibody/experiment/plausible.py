@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calibody.recording import jumps
 from calibody.recording.filters import noise_sd
 from calibody.recording.glitches import glitches
 from calibody.recording.recording import Observation, Recording
@@ -39,7 +40,7 @@ def sentences(run: Recording, observe: Mapping[str, Any]) -> list[str]:
     stated = {o.channel: _unit(o.channel, observe) for o in run.observations}
     found = [*run.warnings(), *_rates(run), *_cover(run), *_constant_drives(run)]
     for o in run.observations:
-        found += [*_size(o, stated[o.channel]), *_steps(o), *_noise(o), *(g.sentence for g in glitches(o))]
+        found += [*_size(o, stated[o.channel]), *_steps(o), *_noise(o), *(g.sentence for g in glitches(o)), *jumps.sentences(o)]
     return found
 
 

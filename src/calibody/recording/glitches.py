@@ -1,7 +1,7 @@
 """First and last samples that are not of the motion: recorders start late, or write a value of before.
 
 A sample at an end is a glitch if its second difference with its two neighbours is `FAR` times larger than those of the next `NEXT` samples and larger than any other of the channel. One such sample pulls a fit by hundreds of standard
-deviations, and as process noise it makes the unmodelled forces of the whole run ten times too large. Inside a run large second differences may be impacts: they are left to the fit, which lists outliers.
+deviations, and as process noise it makes the unmodelled forces of the whole run ten times too large. Inside a run large second differences may be impacts: nothing is left out there (`jumps.py` names what is none).
 """
 
 from __future__ import annotations
@@ -11,15 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibody.recording.filters import noise_sd
+from calibody.recording.jumps import FAR, FEWEST, NEXT, spoilt
 from calibody.recording.recording import Observation, Recording
 
-FAR = 6.0
-"""Ratio to the largest second difference of the samples next to it, and to the noise, from which an end is a glitch. Of eleven normal values one is six times larger than all others once in a million."""
-NEXT = 10
 LARGEST = 1.3
-"""Ratio to the largest second difference of the channel from which it is."""
-FEWEST = 12
-"""Samples below which nothing is said."""
+"""Ratio to the largest second difference of the channel, but for spikes and jumps, from which it is."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def glitches(o: Observation) -> list[Glitch]:
     even = float(steps.max()) < 3.0 * float(np.median(steps))
     if not even:
         return []
-    most, noise, out = float(bent[1:-1].max()), noise_sd(t[1:-1], y[1:-1]), []
+    most, noise, out = float(np.where(spoilt(t, y), 0.0, bent)[1:-1].max()), noise_sd(t[1:-1], y[1:-1]), []
     for k, size, near in ((0, bent[0], bent[1 : NEXT + 1]), (len(here) - 1, bent[-1], bent[-NEXT - 1 : -1])):
         usual = max(float(near.max()), noise)
         if usual > 0.0 and size > FAR * usual and size > LARGEST * most:

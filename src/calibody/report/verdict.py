@@ -17,6 +17,7 @@ from calibody.estimate.result import COARSE, FORCES_DECIDE, IMPACTS_DOUBTED, NOT
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
+    from calibody.estimate.result import Suspect
     from calibody.experiment.saved import Saved
 
 GOOD, MIND, BAD = "good", "mind", "bad"
@@ -122,7 +123,7 @@ def verdict(found: Saved) -> Verdict:
         MIND: f"Calibrated with reservations: {which} determined.",
         BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
-    if any(s.moves > WRONG for s in found.lacks):
+    if _moving(found):
         said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than they scatter.{_suspicion(found)}"
     return Verdict(worst, said[worst], items)
 
@@ -161,7 +162,17 @@ def _suspicion(found: Saved) -> str:
     """What to try first, for the headline."""
     if found.mistakes:
         return mistaken(found)
-    return f" First suspect: {found.lacks[0].words}." if found.lacks else ""
+    return f" First suspect: {_first(found).words}." if found.lacks else ""
+
+
+def _moving(found: Saved) -> list[Suspect]:
+    """Suspects that would move an estimate by more than it scatters, the strongest first."""
+    return [s for s in found.lacks if s.moves > WRONG]
+
+
+def _first(found: Saved) -> Suspect:
+    """The strongest of those that matter: counts of an encoder are beyond doubt, and move nothing."""
+    return (_moving(found) or found.lacks)[0]
 
 
 def _converged(found: Saved) -> Item:
@@ -247,10 +258,9 @@ def _explanations(found: Saved) -> Iterator[Item]:
 def _lacking(found: Saved) -> Iterator[Item]:
     question = "What does the model lack?"
     if found.lacks:
-        first = found.lacks[0]
-        wrong = any(s.moves > WRONG for s in found.lacks)
+        wrong, first = _moving(found), _first(found)
         said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars allow for that, the values do not. ' if wrong else ''}{first.advice}"
-        yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks[1:6]))
+        yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks if s is not first)[:5])
     white = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
     forces = dict.fromkeys([*white, *found.slow_forces])
     if forces:
