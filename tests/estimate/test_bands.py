@@ -44,6 +44,28 @@ def test_a_fresh_recording_is_in_its_band(post: Posterior) -> None:
         post.predict(problems.swing(5), window=0.01)
     with pytest.raises(cb.CalibodyError, match="level"):
         post.predict(problems.swing(5), level=90)
+    undriven = cb.Recording("pushed", problems.swing(5).observations, unknown=(cb.UnknownDrive("joint.pivot.force"),))
+    with pytest.raises(cb.CalibodyError, match="needs all drives"):
+        post.predict(undriven)
+
+
+def test_bands_know_the_noise_that_was_found_and_what_differs_between_runs() -> None:
+    """Nobody has stated the noise, and every run has its own damping: a run that was fitted is predicted with its own, another with what its first seconds and the other runs leave of it."""
+    dampings = (0.01, 0.03, 0.02, 0.04)
+    runs = [_damped(b, seed) for seed, b in enumerate((*dampings, 0.025))]
+    unknowns = {"body.rod.inertia.yy": cb.Unknown(0.06, lower=0.01, upper=0.3), "joint.pivot.damping": cb.Unknown(0.02, lower=0.0, upper=0.2, per_run=True)}
+    found = cb.posterior(cb.fit(problems.kater(), runs[:4], unknowns, h=0.02), samples=64, starts=0, executor=Here())  # type: ignore[arg-type]
+    fitted, other = (found.predict(run, window=0.4, draws=40)["joint.pivot.angle"] for run in (runs[1], runs[4]))
+    assert 0.8 < fitted.coverage <= 1.0 and 0.8 < other.coverage <= 1.0 and fitted.rms < 0.013
+    widths = [np.mean((b.quantiles[2] - b.quantiles[0])[-20:]) for b in (fitted, other)]
+    assert 3.0 * 0.01 < widths[0] < 5.0 * 0.01 and widths[1] > 1.5 * widths[0]
+    assert found.result.predict(runs[1], window=0.4).rms["joint.pivot.angle"] < 0.05  # of the scatter of the runs, not of 0.4 s
+
+
+def _damped(damping: float, seed: int) -> cb.Recording:
+    motion = cb.simulate(problems.kater().replace({"joint.pivot.damping": damping}), 4.0, 0.005, {"joint.pivot.angle": 0.8})
+    y = motion["joint.pivot.angle"][::8] + 0.01 * np.random.default_rng(seed).standard_normal(len(motion.time[::8]))
+    return cb.Recording(f"run{seed}", (cb.Observation("joint.pivot.angle", motion.time[::8], y),))
 
 
 def test_checks_pass_on_data_of_the_model_and_name_what_is_wrong(post: Posterior) -> None:
@@ -53,7 +75,10 @@ def test_checks_pass_on_data_of_the_model_and_name_what_is_wrong(post: Posterior
     y = o.values.copy()
     y[30] += 0.09
     wrong = cb.Recording("swing", (cb.Observation(o.channel, o.times, y, 0.01),))
-    found = cb.posterior(cb.fit(problems.kater(), wrong, problems.unknown_kater(), h=0.02), samples=100, starts=0).check()
+    found, robust = (
+        cb.posterior(cb.fit(problems.kater(), wrong, problems.unknown_kater(), h=0.02, robust=r), samples=100, starts=0).check() for r in (False, True)
+    )
+    assert robust.passed  # it has let go of that sample, and says so in result.outliers
     assert not found.passed and "a sample is too far off" in found.channels[0].doubts and "too far off" in str(found)
 
 

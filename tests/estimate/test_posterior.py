@@ -229,6 +229,29 @@ def test_unmodelled_forces_that_were_found_are_drawn_too() -> None:
     assert e.at_bound or (e.sd is not None and abs(m.sd / e.sd - 1.0) < 0.35)
 
 
+def test_impacts_keep_their_sequence_and_the_draws_the_width_of_the_error_bars() -> None:
+    """A pendulum that bounces off a stop: damping and restitution from draws, error bars and profiles alike."""
+    rod = cb.Body("rod", mass=1.0, com=(0, 0, -0.25), inertia=(0.03, 0.03, 0.001))
+    stop = cb.Limit("stop", "pivot", position=-0.3, side="lower", restitution=0.6)
+    model = cb.Model("stop", [rod], [cb.Joint("pivot", "rod", axis=(0, 1, 0), damping=0.02)], limits=[stop])
+    motion = cb.simulate(model, 1.6, 0.005, {"joint.pivot.angle": 0.8})
+    y = motion["joint.pivot.angle"][::2] + 0.002 * np.random.default_rng(0).standard_normal(len(motion.time[::2]))
+    run = cb.Recording("bounces", (cb.Observation("joint.pivot.angle", motion.time[::2], y, 0.002),))
+    result = cb.fit(
+        model, run, {"joint.pivot.damping": cb.Unknown(0.03, lower=0.0, upper=1.0), "limit.stop.restitution": cb.Unknown(0.5, lower=0.0, upper=1.0)}
+    )
+    assert result.converged and result.events
+    post = cb.posterior(result, samples=64, executor=ThreadPoolExecutor(1))
+    assert post.converged and post.khat < 0.5 and any("sequence of impacts" in note for note in post.notes)
+    for path, truth in (("joint.pivot.damping", 0.02), ("limit.stop.restitution", 0.6)):
+        e, m = result.parameters[path], post.parameters[path]
+        assert e.sd is not None and abs(m.mean - e.value) < 0.3 * e.sd and abs(m.sd / e.sd - 1.0) < 0.2 and abs(m.mean - truth) < 4.0 * m.sd
+    low, high = result.profile("limit.stop.restitution").interval()
+    sd = result.parameters["limit.stop.restitution"].sd
+    assert low is not None and high is not None and sd is not None and abs((high - low) / (3.92 * sd) - 1.0) < 0.1
+    assert post.predict(run, window=0.3, draws=16).coverage > 0.8
+
+
 # -- other samplers ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +325,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence(swung: Result) -> None:
         cb.posterior(replace(swung, status="stopped after 3 iterations."))
     with pytest.raises(cb.CalibodyError, match="give a result"):
         cb.posterior(problems.kater())
+    shadow = cb.fit(problems.kater(), problems.swing(), problems.unknown_kater(), method="shadow", h=0.04)
+    for asked in (cb.posterior, lambda result: result.profile("joint.pivot.damping")):
+        with pytest.raises(cb.CalibodyError, match='method = "transcription", or "shooting" on the variational step; fit with one of them'):
+            asked(shadow)
+    still = cb.Recording("still", tuple(cb.Observation(f"{c}", np.arange(8.0), np.linspace(0.0, 1.0, 8), 0.01) for c in ("joint.pivot.angle",)), poses=True)
+    with pytest.raises(cb.CalibodyError, match="these are poses at rest; take the error bars"):
+        cb.posterior(cb.fit(problems.kater(), still, {"joint.pivot.angle.bias": cb.Unknown(0.0, prior=(0.0, 0.1))}))
     with pytest.raises(cb.CalibodyError, match="give the result alone"):
         cb.posterior(swung, problems.swing(), problems.unknown_kater())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from calibody.errors import CalibodyError, NumericalError, SimulationError, near
 from calibody.estimate.hyper import resized
 from calibody.estimate.layout import PROCESS
 from calibody.estimate.observed import predicted
-from calibody.estimate.predict import FEWEST_SIMULATED, beginning, follow, signals, starting
+from calibody.estimate.predict import FEWEST_SIMULATED, beginning, own_name, per_run, signals, start, starting
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.target import SETTLED, Motion, Target, settle
@@ -110,21 +111,18 @@ class Predicted:
 def predict(post: Posterior, recording: Recording, window: float | None, draws: int, level: float) -> Predicted:
     """See `Posterior.predict`."""
     _refuse(post, draws, level)
-    span = beginning(recording) if window is None else float(window)
-    if not 3 * recording.period < span <= recording.duration * (1 + 1e-9):
-        raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")
+    span = beginning(recording, window)
     result = post.result
-    begun = follow(result, recording.cut(end=recording.start + span))
+    begun = start(result, recording, span)
     problem, found, failed = begun.problem, [], 0
     assert isinstance(problem, Problem)
     target = Target.of(problem, begun.states, begun.theta)
-    shared = [k for k, e in enumerate(result.problem.entries) if e.run is None]
-    own = [k for k, e in enumerate(problem.entries) if e.run is None]
+    numbers = _Numbers.of(post, target, recording)
     for number, row in enumerate(_some(post, draws)):
-        theta = begun.theta.copy()
-        theta[own] = post.raw.eta[row, shared]
+        random = _random(post.seed, number)
+        theta = numbers.drawn(post.raw.eta[row], random)
         try:
-            motion, random = _motion(target, theta, 0), _random(post.seed, number)
+            motion = _motion(target, theta, 0)
             if motion is None:
                 raise SimulationError("No motion was found.")
             x = drawn_motion(problem, 0, motion, theta, random)
@@ -136,6 +134,59 @@ def predict(post: Posterior, recording: Recording, window: float | None, draws: 
             f'Of {draws} draws only {len(found)} could be simulated over the run "{recording.name}"; take a shorter part of it, recording.cut(end=...).'
         )
     return Predicted(recording.name, _bands(recording, span, found, problem, level), len(found), failed, level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """The parameters of a recording, of draws of those of the fit.
+
+    What differs between runs is that of the run, if it was fitted. Of another it is what its first seconds and the other runs leave open: with I the information of both, and s the shared numbers,
+    `o^ - I_oo^-1 I_os (s - s^)` give or take `I_oo^-1`.
+    """
+
+    target: Target
+    shared: tuple[list[int], list[int]]
+    """Where they stand here, and in the fit."""
+    own: list[int]
+    known: list[int] | None
+    """Where the run's own stand in the fit; None where it was not fitted."""
+
+    @classmethod
+    def of(cls, post: Posterior, target: Target, recording: Recording) -> _Numbers:
+        entries, fitted = target.problem.entries, post.result.problem.entries
+        here, there = ([k for k, e in enumerate(es) if e.run is None] for es in (entries, fitted))
+        own, places = [k for k, e in enumerate(entries) if e.run is not None], per_run(post.result)
+        r = next((r for r, run in enumerate(post.result.recordings) if _same(run, recording)), None)
+        return cls(target, (here, there), own, None if r is None else [places[own_name(entries[k])][r] for k in own])
+
+    def drawn(self, eta: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        theta, (here, there), own = self.target.theta.copy(), self.shared, self.own
+        theta[here] = eta[there]
+        if self.known is not None:
+            theta[own] = eta[self.known]
+        elif own:
+            d = theta[here] - self.target.theta[here]
+            away = self._spread @ random.standard_normal(len(own)) - self._following @ d
+            theta[own] = np.clip(theta[own] + away, self.target.problem.lower[own], self.target.problem.upper[own])
+        return theta
+
+    @cached_property
+    def _following(self) -> np.ndarray:
+        """How the run's own follow the shared ones."""
+        I, own = self.target.information, self.own
+        return np.linalg.pinv(I[np.ix_(own, own)], hermitian=True) @ I[np.ix_(own, self.shared[0])]
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        """A square root of what is left open of them."""
+        mu, V = np.linalg.eigh(self.target.information[np.ix_(self.own, self.own)])
+        return V / np.sqrt(np.maximum(mu, 1e-12 * mu.max()))
+
+
+def _same(run: Recording, other: Recording) -> bool:
+    """Whether a recording is the one that was fitted."""
+    mine, others = ({o.channel: o.values for o in r.observations} for r in (run, other))
+    return run.name == other.name and mine.keys() == others.keys() and all(np.array_equal(mine[c], others[c], equal_nan=True) for c in mine)
 
 
 def _refuse(post: Posterior, draws: int, level: float) -> None:
@@ -185,7 +236,9 @@ def _simulated(problem: Problem, recording: Recording, x: States, theta: np.ndar
     for channel, force in _forces(run, x, duration, random):
         drive[channel] = _added(drive.get(channel), force)
     stepper = problem.stepper()
-    simulated = simulate(model, duration, duration / steps, starting(motion, drive, stepper, node), drive, stepper, run.structure.coordinates)
+    simulated = simulate(
+        model, duration, duration / steps, starting(motion, drive, stepper, node), drive, stepper, run.structure.coordinates, contacts=problem.contacts
+    )
     times = begin + simulated.h * np.arange(simulated.q.shape[1])
     if len(times) < FEWEST_SIMULATED:
         raise SimulationError("It ended at once.")

@@ -2,7 +2,7 @@
 
 With every draw of parameters and motion the residuals of a channel in units of their noise are, if the model is right, white with unit variance. So three numbers of them are compared with those of white noise: the sum of their squares, Ljung-Box's statistic of
 their memory, and the largest. The probability that noise alone would be as far off or further, the mean over the draws, is near 0 where something is missing (and near 1, for the squares, where the stated noise is too large). All tests of a posterior together raise a false alarm in
-one of a hundred at most. The motion is that of the fit's own mesh: a coarser one would leave its own error in the residuals.
+one of a hundred at most. Outliers that a robust fit has let go of are left out. The motion is that of the fit's own mesh: a coarser one would leave its own error in the residuals.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate.bands import FEWEST, motions
 from calibody.estimate.observe import is_initial
+from calibody.estimate.robust import LET_GO
 from calibody.estimate.uncertainty import whiteness
 from calibody.solve.threads import one_thread
 
@@ -83,7 +84,8 @@ def check(post: Posterior, draws: int = 100) -> Check:
             run = problem.runs[r]
             for d, fitted in problem.fitted(r, x, theta):
                 if not is_initial(d.channel):
-                    seen.setdefault(d.channel.path, []).append(_three((fitted - d.y) * run.weight(d)))
+                    kept = run.weights[d.channel.path] > LET_GO
+                    seen.setdefault(d.channel.path, []).append(_three(((fitted - d.y) / (run.noise.measured[d.channel.path] * d.relative))[kept]))
         out += [ChannelCheck(recording.name, path, *np.mean(found, axis=0).tolist()) for path, found in seen.items()]
     return Check(tuple(replace(c, tests=3 * len(out)) for c in out))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -44,7 +44,8 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     determined = _with_mesh_error(worker, found.analysis.determined, [level.solution.theta for level in levels], second_order(values))
     found = replace(found, analysis=replace(found.analysis, determined=determined))
     known = noise.known(problem.runs[0].noise)
-    again = partial(_again, worker.structure, known, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
+    sds = {channel: run.noise.measured[channel] for run in problem.runs for channel in run.noise.missing}
+    again = partial(_again, worker.structure, known, sds, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
     comparison, beyond = _beside(worker, levels[-1], found)
     tests = _tests(levels)
     rests = () if tests is None else rests_on(tests)
@@ -235,9 +236,10 @@ def refit(
 
 
 def _again(
-    structure: Structure, forces: noise.Forces, h: float, hold: float, coarsest: float, touching: Touching,
+    structure: Structure, forces: noise.Forces, sds: Mapping[str, float], h: float, hold: float, coarsest: float, touching: Touching,
     recording: Recording, unknowns: Sequence[Entry], theta: np.ndarray,
 ) -> Result:  # fmt: skip
-    """Another recording with the same structure, process noise and mesh."""
+    """Another recording with the same structure, process noise and mesh; where it does not state the noise of a channel, that is as the fit has found it (`sds`)."""
     found, given, _ = noise.noises([recording], forces)
+    found = [replace(one, measured={**one.measured, **{c: sd for c, sd in sds.items() if c in one.missing}}) for one in found]
     return refit(structure, recording, unknowns, theta, found, given, h, hold, coarsest, touching)

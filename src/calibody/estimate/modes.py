@@ -87,8 +87,9 @@ class Modes:
 def find(result: Result, starts: int, seed: int, executor: Executor | None, known: Sequence[Solved] = ()) -> Modes:
     """All that the starts and symmetries lead to; `known`: solutions that were found otherwise."""
     setting, fine = Setting.of(result), solved_by(result)
-    coarse = fine if fine.forced else setting.carried(fine, setting.coarsest) or fine
+    coarse = fine if fine.forced or fine.struck else setting.carried(fine, setting.coarsest) or fine
     common = Common((setting, fine.problem))
+    starts = 0 if fine.struck else starts
     begun = sweep(_begun, [{"common": common, "theta": t} for t in _points(fine, starts, seed)], executor) if starts else []
     others = _distinct(coarse, [(f"start {k + 1}", s) for k, s in enumerate(begun) if s is not None] + [("particles", s) for s in known])
     on = drawn_on(setting, fine)

@@ -62,6 +62,7 @@ MUCH = 2.0
 """Times the probability of the fit's own explanation from which another is said to be more probable."""
 HALF = 0.5
 """Share of Stein's particles that explain nothing from which the others are not believed."""
+GIVEN = "The sequence of impacts was held as the fit has found it (result.events), so no fits were begun elsewhere: that other impacts explain the data is not among these draws."
 MESH = 0.5
 """Scatter of that difference from which it is said: weights would then differ by as much."""
 
@@ -163,9 +164,11 @@ def posterior(
     began = time.perf_counter()
     how = Sampling(samples, starts, sampler, windows, iterations, seed)  # refuses what does not fit
     result = _fitted(fitted, runs, estimate, options)
-    if result.problem.struck:
-        raise CalibodyError("The posterior of a fit with impacts is not known yet; result.events and the error bars are given their sequence.")
     refuse_improper(result, by_particles=sampler in STEIN)
+    if sampler in STEIN and result.problem.struck:
+        raise CalibodyError(
+            f'sampler = "{sampler}" begins all over the bounds, where each particle would have impacts of its own; use "auto", which draws with those of the fit.'
+        )
     tell = report or (lambda _: None)
     if not result.problem.bars:
         return _in_engine(result, how, executor, tell, began)
@@ -509,6 +512,7 @@ def _notes(result: Result, post: Posterior, rest: Rest | None) -> list[str]:
     if post.noise != "naive":
         out.append(SAID[post.noise].format(post.stretched))
     out += [] if rest is None else _of_rest(rest, post)
+    out += [GIVEN] if result.problem.struck else []
     out += _lacking(result)
     if len(result.recordings) == 1:
         out.append("These are draws from one run: what another run of the same mechanism would differ by, beyond noise, one run cannot tell.")

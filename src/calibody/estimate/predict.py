@@ -5,7 +5,7 @@ The simulation starts with the rates for which its first step ends where the est
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -88,39 +88,75 @@ class Prediction:
         return {name: c.rms for name, c in self.channels.items()}
 
 
-def _pinned(result: Result, recording: Recording) -> tuple[list[Entry], np.ndarray]:
-    """The unknowns of a fit for another recording: shared ones fixed at their estimates, those per run free again (once)."""
-    out, theta, seen = [], [], set()
-    for entry, value in zip(result.problem.entries, result.theta, strict=True):
+def _pinned(result: Result, recording: Recording, drawn: bool) -> tuple[list[Entry], np.ndarray]:
+    """The unknowns of a fit for another recording: shared ones fixed at their estimates, those per run free again (once), or `drawn` as those of the runs that were fitted."""
+    out, theta, others, sds = [], [], per_run(result), np.sqrt(np.maximum(np.diag(result.uncertainty.covariance_theta), 0.0))
+    for k, (entry, value) in enumerate(zip(result.problem.entries, result.theta, strict=True)):
         if entry.run is None:
             out.append(replace(entry, lower=value, upper=value, prior=None))
             theta.append(value)
-        elif (name := entry.name.rpartition("[")[0]) not in seen:
-            seen.add(name)
-            others = [v for e, v in zip(result.problem.entries, result.theta, strict=True) if e.name.rpartition("[")[0] == name]
-            out.append(replace(entry, name=f"{name}[{recording.name}]", run=0))
-            theta.append(float(np.mean(others)))
+            continue
+        name = own_name(entry)
+        if others[name][0] == k:
+            seen = result.theta[others[name]]
+            prior = scattered(seen, sds[others[name]]) if drawn and entry.prior is None else entry.prior
+            out.append(replace(entry, name=f"{name}[{recording.name}]", run=0, prior=prior))
+            theta.append(float(np.mean(seen)))
     return out, np.array(theta)
+
+
+def own_name(entry: Entry) -> str:
+    """Of an unknown per run, without its run."""
+    return entry.name.rpartition("[")[0]
+
+
+def per_run(result: Result) -> dict[str, list[int]]:
+    """Where the unknowns stand that differ between runs, by name: one place for every run."""
+    out: dict[str, list[int]] = {}
+    for k, entry in enumerate(result.problem.entries):
+        if entry.run is not None:
+            out.setdefault(own_name(entry), []).append(k)
+    return out
+
+
+def scattered(values: Sequence[float] | np.ndarray, sds: Sequence[float] | np.ndarray) -> tuple[float, float] | None:
+    """What the numbers of several runs say about that of another: their mean, and a standard deviation of which 1.64 hold 90 %, as of Student's distribution; None where one run, or no scatter, says nothing. `sds` of their errors: NaN where unknown."""
+    from scipy.special import ndtri, stdtrit
+
+    n, known = len(values), np.nan_to_num(np.asarray(sds, dtype=float))
+    if n < 2:
+        return None
+    variance = max(float(np.var(values, ddof=1)), float(np.mean(known**2)))
+    sd = np.sqrt(variance * (1.0 + 1.0 / n)) * float(stdtrit(n - 1, 0.95) / ndtri(0.95))
+    return (float(np.mean(values)), float(sd)) if sd > 0.0 else None
 
 
 def follow(result: Result, recording: Recording) -> Result:
     """The motion of another recording under the estimates of a fit: states only (and what is estimated per run)."""
-    return result.again(recording, *_pinned(result, recording))
+    return result.again(recording, *_pinned(result, recording, drawn=False))
 
 
-def beginning(recording: Recording) -> float:
-    """Seconds of a recording that its start is estimated from by default."""
-    return min(recording.duration, max(WINDOW * recording.duration, FEWEST_NODES * recording.period))
+def start(result: Result, recording: Recording, span: float) -> Result:
+    """The same of the first seconds of a recording, which say little of what is estimated per run: beside them stands what the runs that were fitted say."""
+    return result.again(recording.cut(end=recording.start + span), *_pinned(result, recording, drawn=True))
+
+
+def beginning(recording: Recording, window: float | None = None) -> float:
+    """Seconds of a recording that its start is estimated from: by default a tenth of it."""
+    if recording.unknown:
+        raise CalibodyError(f'The drive "{recording.unknown[0].channel}" is unknown, so nothing says how the motion goes on; a prediction needs all drives.')
+    if window is None:
+        return min(recording.duration, max(WINDOW * recording.duration, FEWEST_NODES * recording.period))
+    span = float(window)
+    if not 3 * recording.period < span <= recording.duration * (1 + 1e-9):
+        raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")
+    return span
 
 
 def predict(result: Result, recording: Recording, window: float | None = None) -> Prediction:
     """The first `window` seconds give the start (by default a tenth of the recording), the rest is simulated without looking at the data."""
-    if recording.unknown:
-        raise CalibodyError(f'The drive "{recording.unknown[0].channel}" is unknown, so nothing says how the motion goes on; a prediction needs all drives.')
-    span = beginning(recording) if window is None else float(window)
-    if not 3 * recording.period < span <= recording.duration * (1 + 1e-9):
-        raise CalibodyError(f"window = {span:g} s; give at least four sampling periods and at most the recording's {recording.duration:g} s.")
-    begun = follow(result, recording.cut(end=recording.start + span))
+    span = beginning(recording, window)
+    begun = start(result, recording, span)
     problem = begun.problem
     model, _, sensors = problem.model_of(0, begun.theta)
     first = begun.motion()

@@ -14,6 +14,7 @@ import numpy as np
 from calibody.errors import CalibodyError, NumericalError, nearest
 from calibody.estimate.likelihood import Likelihood
 from calibody.estimate.maximise import maximise
+from calibody.estimate.proper import likelihood_of
 from calibody.estimate.solved import Solved, solved_by
 from calibody.solve.gauss_newton import Settings, minimise
 from calibody.solve.threads import one_thread
@@ -63,8 +64,6 @@ def _crossing(values: np.ndarray, rise: np.ndarray, quantile: float, begin: floa
 @one_thread
 def profile(result: Result, path: str, points: int = POINTS, width: float = WIDTH) -> Profile:
     """See `Result.profile`."""
-    if result.problem.struck:
-        raise CalibodyError("Profiles of a fit with impacts are not known yet; its error bars are given their sequence.")
     k, sd = _which(result, path)
     fine = solved_by(result)
     if isinstance(points, bool) or not isinstance(points, int) or points < 2 or not width > 0.0:
@@ -93,7 +92,7 @@ def _which(result: Result, path: str) -> tuple[int, float | None]:
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge has no profile ({result.status.rstrip('.')}).")
     if not result.problem.bars:
-        raise CalibodyError('A profile likelihood needs method = "transcription".')
+        raise CalibodyError(f"A profile likelihood needs {likelihood_of(result)}.")
     names = list(result.parameters)
     if path not in names:
         raise CalibodyError(f'"{path}" was not estimated{nearest(path, names) or "; there are " + ", ".join(names) + "."}')

@@ -20,10 +20,8 @@ def refuse_improper(result: Result, by_particles: bool = False) -> None:
     """A sentence where the fit has no posterior: the fit's own. Particles ask for bounds of everything (`particles.py`), and can be shot in an engine."""
     if not result.converged:
         raise CalibodyError(f"A fit that did not converge has no posterior ({result.status.rstrip('.')}).")
-    engine = isinstance(result.problem, EngineProblem)
-    if not result.problem.bars and not (engine and by_particles):
-        more = ', or sampler = "csvgd" for what was fitted in an engine' if engine else ""
-        raise CalibodyError(f'A posterior needs method = "transcription" or "shooting" on the variational step{more}.')
+    if not result.problem.bars and not (by_particles and isinstance(result.problem, EngineProblem)):
+        raise CalibodyError(f"A posterior needs {likelihood_of(result)}.")
     if not len(result.theta):
         raise CalibodyError("Nothing is unknown in this fit, so there is no posterior; name at least one unknown.")
     open_ = [] if by_particles else _open(result)
@@ -32,6 +30,19 @@ def refuse_improper(result: Result, by_particles: bool = False) -> None:
         raise CalibodyError(
             f"{said} So the posterior has no end along {', '.join(open_)}; give a prior = [value, sd], or lower and upper, to {'one' if len(open_) == 1 else 'some'} of them, or leave them out."
         )
+
+
+def likelihood_of(result: Result) -> str:
+    """What has a likelihood of the parameters alone, the motion integrated out, in place of a fit that has none."""
+    from calibody.estimate.long_shots import LongShots
+    from calibody.estimate.poses_problem import PoseProblem
+
+    if isinstance(result.problem, PoseProblem):
+        return "a motion, and these are poses at rest; take the error bars and result.correlation, or fit parts of the poses and see how far they are apart"
+    if isinstance(result.problem, LongShots):
+        return "a motion that is linearised as a whole, and this one is too long for it; fit a part, recording.cut(end=...)"
+    engine = ', or sampler = "csvgd" for what was fitted in an engine' if isinstance(result.problem, EngineProblem) else ""
+    return f'method = "transcription", or "shooting" on the variational step; fit with one of them{engine}'
 
 
 def within_bounds(result: Result) -> list[str]:

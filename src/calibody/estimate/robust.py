@@ -18,6 +18,8 @@ TUNING = 2.385
 REWEIGHTINGS = 10
 FAR = 6.0
 """Times the noise of its channel from which a sample is an outlier: normal noise is that far off once in 5e8 samples."""
+LET_GO = float(1.0 / np.hypot(1.0, FAR / TUNING))
+"""The square root of the weight that such a sample has."""
 
 
 def noise_size(residual: np.ndarray, sd: float) -> float:

@@ -49,6 +49,11 @@ class Solved:
         """Whether there are unmodelled forces."""
         return any(len(run.disturbed) for run in self.problem.runs)
 
+    @property
+    def struck(self) -> bool:
+        """Whether there are impacts."""
+        return self.problem.struck
+
     @one_thread
     def information(self) -> np.ndarray:
         return np.asarray(stepped(self.problem, self.x, self.theta)[1].information)
@@ -113,7 +118,7 @@ def solved_by(result: Result) -> Solved:
 
 def drawn_on(setting: Setting, fine: Solved) -> Solved:
     """The solution on the coarsest mesh that will do; with unmodelled forces, and where no coarser one will, the fit's own."""
-    if fine.forced:
+    if fine.forced or fine.struck:
         return fine
     known, h = fine.information(), setting.coarsest
     while h > 1.5 * fine.h:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from calibody.estimate.uncertainty import Uncertainty
 
 SLIGHT = 1.05
-"""Ratio of error bars up to which those with unmodelled forces are those of the likelihood."""
+"""Ratio of error bars up to which those of the fit are those of the likelihood."""
 Kind = Literal["naive", "scaled", "sandwich"]
 SAID = {
     "naive": "",
@@ -54,7 +54,7 @@ def stretch(target: Target, found: Uncertainty, kind: Kind, forces: bool) -> tup
     known = free & found.analysis.resolved
     ratio = np.sqrt(np.diag(wanted)[known] / np.maximum(np.diag(have)[known], 1e-300))
     largest = max(float(ratio.max(initial=np.sqrt(max(found.factor, 1.0)))), 1.0)
-    if forces and largest <= SLIGHT:
+    if largest <= SLIGHT:
         return omega, 1.0
     omega[:p, :p] *= largest
     try:

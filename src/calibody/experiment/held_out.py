@@ -35,7 +35,7 @@ def predict(saved: Saved, recording: Recording, window: float | None = None) -> 
     if not saved.converged or saved.mesh is None:
         raise CalibodyError(f"A fit that did not converge predicts nothing that could be judged ({saved.status.rstrip('.')}).")
     model, unknowns = calibrated(saved)
-    span = beginning(recording) if window is None else float(window)
+    span = beginning(recording, window)
     forces = {f"joint.{joint}": sd for joint, sd in saved.process_noise.items()} or "none"
     method = Transcription(process_noise=forces, h=min(saved.mesh.h, span / 8.0))
     followed = fit(model, recording.cut(end=min(recording.start + span, recording.end)), unknowns, method=method)
