@@ -13,7 +13,7 @@ import pytest
 import calibody as cb
 from calibody.estimate.excitation import Followed
 from calibody.estimate.waves import BASES
-from calibody.estimate.within import limits_of, with_pairs
+from calibody.estimate.within import Within, limits_of, shapeless, with_pairs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TIMES = np.arange(0.0, 4.0 + 1e-9, 0.02)
@@ -194,6 +194,22 @@ def test_a_design_begins_at_a_fit_and_adds_to_it(played: cb.Design) -> None:
         cb.design(two_links(), {"body.lower.mass": None}, ANGLES, 0.003, 4.0, limits, present=present)
 
 
+def test_joints_stay_within_the_stops_of_the_model_where_nothing_else_is_asked_for() -> None:
+    """Rigid ones: those that give way are forces. Bodies that a clearance cannot know are named."""
+    stops = (
+        cb.Limit("a", "elbow", position=-0.3, side="lower"),
+        cb.Limit("b", "elbow", position=1.8),
+        cb.Limit("c", "shoulder", position=0.9),
+        cb.Limit("soft", "shoulder", position=-0.5, side="lower", law="compliant", stiffness=100.0),
+    )
+    model = replace(two_links(), limits=stops)
+    found = {limit.channel: (limit.lower, limit.upper) for limit in limits_of(model, {"joint.elbow.rate": 2.0}, {}) if isinstance(limit, Within)}
+    assert found == {"joint.elbow.rate": (-2.0, 2.0), "joint.shoulder.angle": (-np.inf, 0.9), "joint.elbow.angle": (-0.3, 1.8)}
+    asked = [limit.channel for limit in limits_of(model, {"joint.elbow.angle": 1.0, "joint.shoulder.angle": 1.0}, {})]
+    assert asked == ["joint.elbow.angle", "joint.shoulder.angle"]
+    assert shapeless(replace(model, geometries=(cb.Geometry("hand", "lower", "sphere", (0.05,)),))) == ["upper"]
+
+
 @pytest.mark.parametrize("kind", ["box", "cylinder", "ellipsoid"])
 @pytest.mark.parametrize("size", [(0.3, 0.1, 0.2), (0.1, 0.4, 0.2), (0.05, 0.1, 0.3)])
 def test_a_shape_lies_in_the_capsule_that_holds_it(kind: str, size: tuple[float, float, float]) -> None:
@@ -238,6 +254,8 @@ def _axes(quaternion: tuple[float, ...]) -> np.ndarray:
         ({"excite": ["joint.shoulder.angle"]}, '"joint.elbow.angle" has no way'),
         ({"excite": ["joint.shoulder.angle", "actuator.m2"]}, "either drives or the joints' ways"),
         ({"unknowns": {"actuator.m1.gain": None}, "excite": ANGLES}, "their forces are what is known"),
+        ({"excite": ANGLES, "limits": {}}, "load the model with contacts=True"),
+        ({"clearance": 0.1}, "no two shapes that could meet"),
         ({"criterion": "best"}, "criterion = "),
         ({"duration": -1.0}, "duration = "),
         ({"limits": {"actuator.m1": 1.0, "actuator.m2": 1.0, "joint.elbow.angle": (0.5, 1.0)}, "starts": 1, "rounds": 0}, "however small"),

@@ -166,6 +166,13 @@ def test_a_held_joint_is_where_it_was(tmp_path: Path) -> None:
     whole = released(heavier)
     assert whole.joints == model.joints and whole.actuators == model.actuators and whole["body.hand.mass"] == 0.4
     assert whole.body("finger") == model.body("finger")
+    (tmp_path / "stopped.xml").write_text(
+        GRASP.replace('type="slide"', 'type="slide" range="0 0.08"').replace('name="shoulder"', 'name="shoulder" range="-60 60"')
+    )
+    stopped = cb.load(tmp_path / "stopped.xml", contacts=True)
+    assert [limit.joint for limit in stopped.limits] == ["shoulder", "shoulder", "grip", "grip"]
+    fixed = held(stopped, {"wrist": 0.7, "grip": 0.04})
+    assert [limit.joint for limit in fixed.limits] == ["shoulder", "shoulder"] and sorted(released(fixed).tables["limit"]) == sorted(stopped.tables["limit"])
 
 
 @pytest.mark.parametrize(

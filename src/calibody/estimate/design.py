@@ -23,7 +23,7 @@ from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.reported import reported
 from calibody.estimate.search import FINER, Search, Shape, scaled
 from calibody.estimate.waves import BASES
-from calibody.estimate.within import Within, limits_of, with_pairs
+from calibody.estimate.within import Within, limits_of, shapeless, with_pairs
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.threads import one_thread
@@ -140,11 +140,16 @@ def design(
 
 def _search(planned: Planned, how: Designing, names: Sequence[str], following: bool) -> Search:
     touched = with_pairs(planned.model) if how.clearance is not None else planned.model
+    if how.clearance is not None and not touched.contacts:
+        raise CalibodyError(
+            f"clearance = {how.clearance:g}, but the model has no two shapes that could meet (meshes play no part in motions); give it spheres, capsules or boxes, or leave clearance out."
+        )
     found = limits_of(planned.model, how.limits, how.rms)
     own = {limit.channel: limit for limit in found if isinstance(limit, Within)}
     for name in names:
         if name not in own or not np.isfinite(own[name].upper - own[name].lower):
-            raise CalibodyError(f'"{name}" is excited and has no limits on both sides; give limits={{"{name}": ...}}.')
+            file = ", or load the model with contacts=True: its file may have some" if following and not planned.model.limits else ""
+            raise CalibodyError(f'"{name}" is excited and has no limits on both sides; give limits={{"{name}": ...}}{file}.')
     if how.clearance is not None:
         found = (*found, *(Within(f"contact.{c.name}.gap", how.clearance, np.inf) for c in touched.contacts))
     highest = how.highest or HIGHEST[following]
@@ -186,7 +191,7 @@ def _outcome(search: Search, how: Designing, z: np.ndarray, present: Result | No
         following=search.shape.following,
         evaluations=len(search.kept),
         seconds=seconds,
-        notes=_notes(search, present),
+        notes=_notes(search, how, present),
     )
 
 
@@ -195,8 +200,14 @@ def _bars(planned: Planned, found: Identifiability) -> dict[str, float | None]:
     return {name: float(x) if ok else None for name, x, ok in zip(reported(planned.unknowns, planned.theta).names, sd, found.resolved, strict=True)}
 
 
-def _notes(search: Search, present: Result | None) -> tuple[str, ...]:
+def _notes(search: Search, how: Designing, present: Result | None) -> tuple[str, ...]:
     out = []
+    if how.clearance is not None and (bodies := shapeless(search.touched)):
+        out.append(
+            f"The clearance knows nothing of {', '.join(bodies)}: {'it has' if len(bodies) == 1 else 'they have'} no shape but meshes, which play no part. See for yourself that nothing collides."
+        )
+    if how.clearance is None and search.planned.model.contacts:
+        out.append("The model's contacts do not act in a design, and nothing keeps bodies apart: give a clearance.")
     hidden = len(search.planned.theta) - search.directions.shape[1]
     if hidden:
         out.append(

@@ -221,7 +221,8 @@ class Search:
 
         def line(f: float) -> None:
             if report is not None:
-                report(f"{np.exp(f):.4g}, from {np.exp(first):.4g}")
+                what = "the worst combination" if self.criterion == "worst" else "combinations on average"
+                report(f"{what} to about {100.0 * np.exp(f):.3g} % of its scale, by the best start to {100.0 * np.exp(first):.3g} %")
 
         if self.shape.following:
             ends = [descend(self.at, self.slopes, z, rounds, RADIUS, line).z for z in starts[:improved]]

@@ -20,7 +20,7 @@ from calibody.errors import CalibodyError
 from calibody.mechanics import channels
 from calibody.mechanics.structure import Structure
 from calibody.model import Contact, Geometry, Model
-from calibody.model.contact import BOX, CAPSULE, CYLINDER, ELLIPSOID, PLANE, SPHERE, can_touch
+from calibody.model.contact import BOX, CAPSULE, CYLINDER, ELLIPSOID, LOWER, PLANE, SPHERE, UPPER, can_touch
 from calibody.model.elements import WORLD
 from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
@@ -75,14 +75,26 @@ Limits = tuple[Within | Rms, ...]
 
 
 def limits_of(model: Model, given: Mapping[str, Any], rms: Mapping[str, float]) -> Limits:
-    """From what a user gives: a number (both sides alike) or (lower, upper) by channel."""
+    """From what a user gives, a number (both sides alike) or (lower, upper) by channel, and where the model's own joint limits are, if nothing is given there."""
     out: list[Within | Rms] = [_within(model, path, value) for path, value in given.items()]
+    out += [stop for stop in _stops(model) if stop.channel not in given]
     for path, most in rms.items():
         _scalar(model, path)
         if not isinstance(most, (int, float)) or isinstance(most, bool) or not 0.0 < most < np.inf:
             raise CalibodyError(f'The rms of "{path}" is limited to {most!r}; give a number above zero.')
         out.append(Rms(path, float(most)))
     return tuple(out)
+
+
+def _stops(model: Model) -> list[Within]:
+    """Of joints that the model stops: contacts and limits do not act in a design, so it has to stay within them."""
+    out = []
+    for joint in model.joints:
+        at = {side: [x.position for x in model.limits if x.joint == joint.name and x.side == side and not x.compliant] for side in (LOWER, UPPER)}
+        if at[LOWER] or at[UPPER]:
+            word = "position" if joint.kind == "slide" else "angle"
+            out.append(Within(f"joint.{joint.name}.{word}", max(at[LOWER], default=-np.inf), min(at[UPPER], default=np.inf)))
+    return out
 
 
 def _scalar(model: Model, path: str) -> None:
@@ -114,6 +126,12 @@ def with_pairs(model: Model) -> Model:
     pairs = [(a, b) for a, b in combinations(shapes.values(), 2) if _apart(model, a.body, b.body) and can_touch(a.kind, b.kind)]
     contacts = tuple(Contact(f"{a.name} and {b.name}", *((b.name, a.name) if a.kind == PLANE else (a.name, b.name))) for a, b in pairs)
     return replace(model, geometries=tuple(shapes.get(g.name, g) for g in model.geometries), contacts=contacts)
+
+
+def shapeless(model: Model) -> list[str]:
+    """Bodies with a joint that nothing with a shape moves with: a clearance knows nothing of them."""
+    shaped = {_moving(model, g.body) for g in model.geometries if _held_by(g) is not None}
+    return [b.name for b in model.bodies if model.joints_of(b.name) and b.name not in shaped]
 
 
 def _apart(model: Model, a: str, b: str) -> bool:

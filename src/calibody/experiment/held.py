@@ -4,7 +4,7 @@ A joint that nobody observes and nothing drives is free in a fit, and falls. One
 
     T' = T o J(s - reference),    J a turn about the anchor (hinge) or a shift along the axis (slide)
 
-with T the body's place in its parent. What acts on such a joint goes with it: its actuators, and couplings with other joints that are held too. The calibrated model's file keeps all of them (`released`).
+with T the body's place in its parent. What acts on such a joint goes with it: its actuators and limits, and couplings with other joints that are held too. The calibrated model's file keeps all of them (`released`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def held(model: Model, coordinates: Mapping[str, float]) -> Model:
         joints=tuple(j for j in model.joints if j.name not in coordinates),
         actuators=tuple(a for a in model.actuators if a.joint not in coordinates),
         loops=tuple(lp for lp in model.loops if lp not in coupled),
+        limits=tuple(limit for limit in model.limits if limit.joint not in coordinates),
     )
 
 
@@ -53,7 +54,8 @@ def released(model: Model) -> Model:
     kept: dict[str, Any] = {
         kind + "s": tuple(model.tables[kind].get(e.name, e) for e in original.tables[kind].values()) for kind in ("joint", "actuator", "loop")
     }
-    return dataclasses.replace(model, bodies=tuple(bodies), **kept)
+    limits = [limit for limit in original.limits if limit.joint in {j.name for j in gone}]
+    return dataclasses.replace(model, bodies=tuple(bodies), limits=(*model.limits, *limits), **kept)
 
 
 def _refuse(model: Model, name: str) -> None:

@@ -23,6 +23,8 @@ POINTS = 600
 """Of a curve, at most."""
 CURVES = 60
 """Drawn, the first ones."""
+NEAR = 1.0
+"""Of a limit that is drawn: how far beyond the curve at most, in units of its height; one farther away would flatten it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Curve:
     channel: str
     unit: str
     svg: str
+    low: str
+    high: str
+    """Of its lower and upper edge."""
 
 
 def write(found: Design, folder: Path) -> Path:
@@ -66,17 +71,20 @@ def _curve(found: Design, path: str) -> Curve | None:
     if path.startswith("contact."):
         return None
     t, x = (found.times, found.excited[path]) if path in found.excited else (motion.time, motion[path])
-    lower, upper = found.limits.get(path, (-np.inf, np.inf, 0.0, 0.0))[:2]
     kept = np.unique(np.linspace(0, len(t) - 1, min(POINTS, len(t))).round().astype(int))
-    ends = [v for v in (lower, upper, float(x.min()), float(x.max())) if np.isfinite(v)]
-    low, high = min(ends), max(ends)
-    span = (high - low) or 1.0
+    least, most = float(x.min()), float(x.max())
+    span = (most - least) or 1.0
+    limits = [v for v in found.limits.get(path, ())[:2] if least - NEAR * span <= v <= most + NEAR * span]
+    low, high = min([least, *limits]), max([most, *limits])
 
     def y(v: float) -> float:
-        return round(float(HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (v - low) / span), 1)
+        return round(float(HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (v - low) / ((high - low) or 1.0)), 1)
 
     line = " ".join(f"{WIDTH * a / t[-1]:.1f},{y(b)}" for a, b in zip(t[kept], x[kept], strict=True))
-    bounds = "".join(f'<line class="axis" x1="0" x2="{WIDTH}" y1="{y(v)}" y2="{y(v)}" stroke-dasharray="4 4"/>' for v in (lower, upper) if np.isfinite(v))
-    label = f"{path}: {x.min():.4g} to {x.max():.4g}"
-    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{label}">{bounds}<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.2"/></svg>'
-    return Curve(path, channels.resolve(motion.model, path).unit, svg)
+    bounds = "".join(f'<line class="axis" x1="0" x2="{WIDTH}" y1="{y(v)}" y2="{y(v)}" stroke-dasharray="4 4"/>' for v in limits)
+    label = f"{path}: {least:.4g} to {most:.4g}"
+    svg = (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{label}">{bounds}'
+        f'<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.2" vector-effect="non-scaling-stroke"/></svg>'
+    )
+    return Curve(path, channels.resolve(motion.model, path).unit, svg, plain(low, 3), plain(high, 3))

@@ -6,6 +6,7 @@
   function corner() { // draws of pairs of parameters, about the estimate
     if (!data.posterior || !byId("corner")) return;
     const c = data.posterior.corner, n = c.names.length, gap = 0.02, size = 1 / n, traces = [], axes = {}, tones = [color("fitted"), color("predicted"), color("good"), color("third"), color("mind"), color("bad")];
+    byId("corner").style.minWidth = `${Math.min(150 * n, 1000)}px`; // narrower its labels run into each other: it is scrolled
     const width = byId("corner").clientWidth || 900;
     byId("corner").style.height = `${Math.max(Math.min(width, 190 * n), 260)}px`;
     const shades = c.mode.map((m) => tones[(m - 1) % tones.length]), short = (name) => name.split(".").slice(-2).join(".");
