@@ -72,6 +72,43 @@ def test_a_unit_undone_has_the_noise_that_it_scatters_by(swing: experiment.Exper
     assert scaled(dataclasses.replace(o, sd=40.0), 1000.0).sd == pytest.approx(4.0, rel=0.1) and scaled(o, -1.0).sd == o.sd
 
 
+def double() -> tuple[cb.Model, cb.Recording, dict[str, cb.Unknown]]:
+    """A double pendulum whose second axis has the opposite direction, its second angle taken against the world."""
+    bodies = [
+        cb.Body("a", mass=1.0, com=(0, 0, -0.2), inertia=(0.02,) * 3),
+        cb.Body("b", parent="a", position=(0, 0, -0.4), mass=0.6, com=(0, 0, -0.15), inertia=(0.01,) * 3),
+    ]
+    joints = [cb.Joint("one", "a", axis=(0, 1, 0), damping=0.05), cb.Joint("two", "b", axis=(0, -1, 0), damping=0.02)]
+    model = cb.Model("double", bodies, joints)
+    motion = cb.simulate(model, 2.0, 0.01, {"joint.one.angle": 1.0, "joint.two.angle": 0.5})
+    one, two = (motion[f"joint.{j}.angle"] + 1e-3 * np.random.default_rng(k).normal(size=len(motion.time)) for k, j in enumerate(("one", "two")))
+    seen = (cb.Observation("joint.one.angle", motion.time, one, 1e-3), cb.Observation("joint.two.angle", motion.time, two - one, 1e-3))
+    inertias = {f"body.{name}.inertia.yy": cb.Unknown(value) for name, value in (("a", 0.03), ("b", 0.015))}
+    return model, cb.Recording("r", seen), inertias | {f"joint.{name}.damping": cb.Unknown(0.03) for name in ("one", "two")}
+
+
+def test_angles_against_the_world_are_undone() -> None:
+    model, run, _ = double()
+    (absolute,) = (s for s in suspicions(model, [run]) if s.kind == "absolute")
+    _, (changed,) = absolute.change(model, [run])
+    one, two = (run[f"joint.{j}.angle"].values for j in ("one", "two"))
+    np.testing.assert_allclose(changed["joint.two.angle"].values, two + one)
+    np.testing.assert_allclose(changed["joint.one.angle"].values, one)
+    assert absolute.subjects == ("joint.two.angle",)
+    crossed = dataclasses.replace(model, joints=(model.joint("one"), dataclasses.replace(model.joint("two"), axis=(1, 0, 0))))
+    assert not [s for s in suspicions(crossed, [run]) if s.kind == "absolute"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process_noise", ["none", "auto"])
+def test_unmodelled_forces_do_not_hide_a_mistake(process_noise: str) -> None:
+    """With such forces the residuals are as small as the noise, and the fit converges."""
+    model, run, unknown = double()
+    result = cb.fit(model, run, unknown, process_noise=process_noise, h=0.02)
+    assert result.converged and (process_noise == "none") == (max(c.rms_over_sd for c in result.fit) > 10.0)
+    assert [m.kind for m in result.mistakes] == ["absolute"] and "joint.two.angle looks absolute" in result.mistakes[0].sentence
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_without_a_mistake_it_is_calibrated(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

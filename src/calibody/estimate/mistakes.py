@@ -3,13 +3,14 @@
     sign       of a channel or a drive, of all angles or all drives
     factor     1000, degrees, turns, revolutions per minute: a unit
     swap       two channels of one kind, or two drives, that took each other's column; y and z of all markers
+    absolute   angles of links against the world, given as those of joints
     clock      in milliseconds, or seconds taken for them
     shift      channels late or early against the drives, one against the others
     offset     a zero elsewhere; half a turn
     gravity    of another direction or size
     length     of a link, the place of a site
 
-The first four are changes without a number to be found; of the others the number is one more unknown of the trial, and stands in the sentence. `trials.py` decides which of them
+The first five are changes without a number to be found; of the others the number is one more unknown of the trial, and stands in the sentence. `trials.py` decides which of them
 the data believe.
 """
 
@@ -25,9 +26,11 @@ import numpy as np
 from calibody.estimate.noise import found_sd
 from calibody.estimate.unknowns import Unknown
 from calibody.model import Model
+from calibody.model.elements import HINGE
 from calibody.recording.recording import Observation, Recording
 from calibody.recording.signal import Signal
 from calibody.recording.units import quantity
+from calibody.spatial import algebra as al
 
 DEGREES = 180.0 / math.pi
 TURN = 2.0 * math.pi
@@ -61,6 +64,8 @@ PLAUSIBLE = {"angle": (1e-3, 100.0), "position": (1e-4, 100.0), "rate": (1e-3, 1
 """By quantity: the span [SI] that a channel may have for a factor to be worth trying."""
 PERIODS = (2e-5, 1.0)
 """The same for a sampling period [s]."""
+PARALLEL = 0.999
+"""Cosine between two axes from which they are taken for parallel."""
 MOST_PAIRS = 21
 """Pairs of columns that are tried: those of seven joints."""
 
@@ -98,6 +103,7 @@ def suspicions(model: Model, runs: Runs) -> list[Suspicion]:
         *_signs(runs),
         *_clocks(runs),
         *_swaps(runs),
+        *_absolute(model, runs),
         *_axes(runs),
         *_gravity(model),
         *_shifts(runs),
@@ -319,6 +325,60 @@ def _exchanged(pairs: Sequence[tuple[str, str]]) -> Callable[[Model, Runs], Chan
         return model, [replace(run, observations=tuple(replace(o, channel=names.get(o.channel, o.channel)) for o in run.observations)) for run in runs]
 
     return change
+
+
+def _absolute(model: Model, runs: Runs) -> Iterator[Suspicion]:
+    """All angles of joints that follow another one about the same direction, less the angle of that one."""
+    before = _before(model, _kinds(runs).get("angle", []))
+    if not before:
+        return
+
+    def change(model: Model, runs: Runs) -> Changed:
+        out = []
+        for run in runs:
+            seen = {o.channel: o for o in run.observations}
+            less = lambda o, seen=seen: _less(o, seen, *before[o.channel]) if o.channel in before and before[o.channel][0] in seen else o  # noqa: E731
+            out.append(replace(run, observations=tuple(less(o) for o in run.observations)))
+        return model, out
+
+    channel, (first, _) = next(iter(before.items()))
+    what = f"{channel} looks" if len(before) == 1 else f"{' and '.join(before)} look"
+    sentence = f"{what} absolute, an angle against the world: joint angles are against the body before. Subtract that of {first}{' and so on' if len(before) > 1 else ''}."
+    yield Suspicion("absolute", tuple(before), change, _said(sentence))
+
+
+def _less(o: Observation, seen: Mapping[str, Observation], first: str, sign: float) -> Observation:
+    """An angle without that of the link before it."""
+    other = seen[first]
+    known = other.present
+    sd = None if o.sd is None or other.sd is None else math.hypot(o.sd, other.sd)
+    return replace(o, values=o.values - sign * np.interp(o.times, other.times[known], other.values[known]), valid=None, resolution=None, sd=sd)
+
+
+def _before(model: Model, angles: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """Of observed angles of hinges: the next observed one towards the world whose axis has the same direction while all joints are at zero, and 1, or -1 where it is the opposite one."""
+    axes, turned = {}, {"world": np.eye(3)}
+    for body in model.ordered_bodies:
+        turned[body.name] = turned[body.parent] @ np.array(al.quaternion_matrix(al.quaternion_normalised(body.orientation)))
+        for joint in model.joints_of(body.name):
+            axes[joint.name] = turned[body.name] @ np.array(joint.axis) / np.linalg.norm(joint.axis)
+    out = {}
+    for channel in angles:
+        if channel.split(".")[0] != "joint" or model.joint(channel.split(".")[1]).kind != HINGE:
+            continue
+        joint = model.joint(channel.split(".")[1])
+        body = model.body(joint.body).parent
+        while body != "world":
+            names = [
+                j.name
+                for j in model.joints_of(body)
+                if j.kind == HINGE and f"joint.{j.name}.angle" in angles and abs(axes[j.name] @ axes[joint.name]) > PARALLEL
+            ]
+            if names:
+                out[channel] = f"joint.{names[-1]}.angle", float(np.sign(axes[names[-1]] @ axes[joint.name]))
+                break
+            body = model.body(body).parent
+    return out
 
 
 def _axes(runs: Runs) -> Iterator[Suspicion]:

@@ -123,7 +123,9 @@ def verdict(found: Saved) -> Verdict:
         MIND: f"Calibrated with reservations: {which} determined.",
         BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
-    if _moving(found):
+    if found.mistakes:
+        said[BAD] = f"Not calibrated: something is wrong in the files.{mistaken(found)}"
+    elif _moving(found):
         said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than they scatter.{_suspicion(found)}"
     return Verdict(worst, said[worst], items)
 
