@@ -91,7 +91,10 @@ def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
     """The mistakes that explain the data, the most convincing first; empty where none does, or none is suspected."""
     if not doubtful(result) or result.problem.struck:  # trials know nothing of impacts
         return ()
-    trials = _Trials(model, _piece(_worst(recordings, result)), unknowns, coordinates)
+    try:
+        trials = _Trials(model, _piece(_worst(recordings, result)), unknowns, coordinates)
+    except CalibodyError:  # too few samples for a piece
+        return ()
     motion = _motion(trials.piece)
     if result.converged and _forced(result) and trials.fitted(model, trials.piece, _ended(result, unknowns), moved=False).ratio < LOST * motion:
         return ()
@@ -130,7 +133,7 @@ def _named(found: list[tuple[Suspicion, _Tried]], before: float, outdone: float)
 
 def _motion(piece: Sequence[Recording]) -> float:
     """The motion over the noise (rms): what is left where nothing is described."""
-    squares = [((o.values[o.present] - o.values[o.present].mean()) / o.sd) ** 2 for run in piece for o in run.observations if o.sd]
+    squares = [((o.values[o.present] - o.values[o.present].mean()) / o.sd) ** 2 for run in piece for o in run.observations if o.sd and o.present.any()]
     return float(np.sqrt(np.mean(np.concatenate(squares)))) if squares else math.inf
 
 
