@@ -8,7 +8,7 @@
 the seven-joint arm of `benchmarks/arm.py` (its base parameters).
 
 **Gains**: the worst standard deviation of the determined combinations with a chirp on all joints at once and with a design, both within the same limits and with the same root mean square of every force; against the
-band of three (0.1 to 0.5, 2 and 5 Hz) that tells most, and against 0.1 to 5 Hz. Limits are looked at once more on a mesh of 1 ms.
+band of three (0.1 to 0.5, 2 and 5 Hz) that tells most, and against 0.1 to 5 Hz. Limits are looked at once more on a mesh of 1 ms. Of two joints that follow ways there is a bound that no way can beat (`floor`).
 """
 
 from __future__ import annotations
@@ -225,7 +225,27 @@ def followed() -> None:
     model, unknowns = double()
     sd = dict.fromkeys(ANGLES, 1e-3) | {"joint.hinge1.force": 0.1, "joint.hinge2.force": 0.05}
     limits = dict.fromkeys(ANGLES, 1.5) | {f"joint.hinge{i}.{word}": x for i in (1, 2) for word, x in (("rate", 6.0), ("force", 8.0))}
+    for joint in model.joints:
+        least = floor(joint, sd[f"joint.{joint.name}.force"], limits[f"joint.{joint.name}.rate"], 801)
+        print(f"no way within the limits of rates tells damping and friction of {joint.name} to better than {100 * least:.3g} %", flush=True)
     gain("two joints, ways followed", model, unknowns, list(sd), sd, 8.0, limits, ANGLES, 100.0)
+
+
+def floor(joint: cb.Joint, sd: float, rate: float, samples: int) -> float:
+    """The least standard deviation that damping and dry friction of a joint can have in units of their values, the worse of all combinations of both, whatever way the joint follows.
+
+    If everything else were known, angles and rates exactly, every sample of the torque, of noise sd, would say `|c v + f|` at its rate v and no more: the information is N/sd^2 times the mean of `r r'`, r = (c v, f), over how the
+    rates are spread between zero and their limit. The spread whose smallest eigenvalue is largest is found by linear programming; looked at in few directions u, `u'(r r')u >= t`, the bound is rather too low than too high.
+    """
+    from scipy.optimize import linprog
+
+    v, angle = np.linspace(0.0, rate, 201), np.linspace(0.0, np.pi, 361)
+    squares = (np.outer(joint.damping * v, np.cos(angle)) + joint.friction * np.sin(angle)) ** 2
+    ones = np.ones((1, len(v)))
+    best = linprog(
+        np.r_[-1.0, np.zeros(len(v))], A_ub=np.c_[np.ones(len(angle)), -squares.T], b_ub=np.zeros(len(angle)), A_eq=np.c_[np.zeros((1, 1)), ones], b_eq=[1.0]
+    )
+    return float(sd / np.sqrt(samples * best.x[0]))
 
 
 def arm() -> None:

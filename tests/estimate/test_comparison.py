@@ -7,6 +7,7 @@ import posterior_problems as problems
 import pytest
 
 import calibody as cb
+from calibody.estimate.comparison import Judged, of_scores, ordered
 
 COMMON = {"body.rod.inertia.yy": cb.Unknown(0.03, lower=0.0, upper=0.2), "joint.pivot.damping": cb.Unknown(0.05, lower=0.0, upper=1.0)}
 DRY = {**COMMON, "joint.pivot.friction": cb.Unknown(0.02, lower=0.0, upper=0.2)}
@@ -39,6 +40,22 @@ def test_a_number_too_many_costs_evidence() -> None:
     by_name = {m.name: m.log_evidence for m in found.models}
     assert found.best == "viscous" and 0.5 < by_name["viscous"] - by_name["dry"] < 6.0
     assert any("Nothing was held out" in n for n in found.notes)
+
+
+def test_scores_that_do_not_tell_models_apart_leave_it_to_the_evidence() -> None:
+    """Of three models that predict alike the one with least freedom comes first; a fourth that predicts worse by more than it scatters stays behind, whatever its evidence."""
+    scores = {"simple": [4.790, 4.801, 4.780], "more": [4.791, 4.802, 4.780], "most": [4.791, 4.802, 4.781], "wrong": [4.1, 4.2, 4.15]}
+    evidence = {"simple": 0.0, "more": -6.5, "most": -12.8, "wrong": 9.0}
+    judged = [Judged(name, 2, evidence[name], 1.0, float(np.mean(s)), 0.9, 0.01) for name, s in scores.items()]
+    held = {name: [np.full(100, x) for x in s] for name, s in scores.items()}
+    found = ordered(judged, held)
+    assert [m.name for m in found] == ["simple", "more", "most", "wrong"]
+    said = of_scores(found, held)
+    assert "do not tell simple from more and most" in said[0] and "between them the evidence decides" in said[0]
+    assert "The evidence prefers wrong, the log score simple: trust the score" in said[1]
+    wrong, simple = judged[3], judged[0]
+    found = ordered([wrong, simple], {name: s[:1] for name, s in held.items()})
+    assert found == [simple, wrong] and "One run was held out" in of_scores(found, {name: s[:1] for name, s in held.items()})[0]
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 The evidence is the probability of the fitted data, the parameters integrated out over their priors: of two models that describe them alike, the one with less freedom has more. It depends on how wide the priors are (twice as wide bounds of an unknown that only one model has take log 2 from it),
 takes the stated noise by its word, and means nothing for an unknown without bounds or a prior that not all models have. The log score asks no priors: the mean logarithm of the predictive density of samples that were not fitted, each simulated from the beginning of its run; of the models
-here, the better predicts better. Where the two disagree, the score is to be trusted.
+here, the better predicts better. Where the two disagree, the score is to be trusted, if it differs by more than it scatters from run to run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Judged:
 @dataclass(frozen=True)
 class ModelComparison:
     models: tuple[Judged, ...]
-    """The best first: by the log score, or by the evidence where nothing was held out."""
+    """The best first: by the log score, or by the evidence where nothing was held out, or scores do not tell models apart."""
     standard_error: float | None
     """Of the difference of log scores between the first and the second, from the scatter of the runs; None with fewer than two runs."""
     notes: tuple[str, ...]
@@ -66,14 +66,38 @@ def compare_models(posteriors: Mapping[str, Posterior], held_out: Recording | Se
     runs = [held_out] if isinstance(held_out, Recording) else list(held_out)
     _refuse(posteriors, runs)
     scores = {name: [_scored(post, run, window) for run in runs] for name, post in posteriors.items()}
-    judged = [_judged(name, post, scores[name]) for name, post in posteriors.items()]
-    judged.sort(key=lambda m: -(m.log_evidence if m.log_score is None else m.log_score))
-    means = {name: np.array([s.mean() for s, _, _ in found]) for name, found in scores.items()}
-    error = None
-    if len(runs) > 1:
-        d = means[judged[0].name] - means[judged[1].name]
-        error = float(d.std(ddof=1) / np.sqrt(len(d)))
-    return ModelComparison(tuple(judged), error, tuple(_notes(posteriors, judged, runs, error)))
+    held = {name: [s for s, _, _ in found] for name, found in scores.items()}
+    judged = ordered([_judged(name, post, scores[name]) for name, post in posteriors.items()], held)
+    error = _difference(held, judged[0].name, judged[1].name)[1]
+    return ModelComparison(tuple(judged), error, tuple(_notes(posteriors, judged, held)))
+
+
+Held = Mapping[str, Sequence[np.ndarray]]
+"""Of every model the log densities of the samples of every run that was held out."""
+
+
+def ordered(judged: Sequence[Judged], held: Held) -> list[Judged]:
+    """By the log score; of those that it does not tell from the best, as of those without one, by the evidence."""
+    if judged[0].log_score is None:
+        return sorted(judged, key=lambda m: -m.log_evidence)
+    best = max(judged, key=lambda m: m.log_score or -np.inf)
+    return sorted(judged, key=lambda m: (0, -m.log_evidence) if _alike(held, best.name, m.name) else (1, -(m.log_score or -np.inf)))
+
+
+def _difference(held: Held, a: str, b: str) -> tuple[float, float | None]:
+    """Of two models' log scores, and its standard error from the scatter of the runs: None with fewer than two."""
+    d = np.array([x.mean() - y.mean() for x, y in zip(held[a], held[b], strict=True)])
+    return float(d.mean()) if len(d) else 0.0, float(d.std(ddof=1) / np.sqrt(len(d))) if len(d) > 1 else None
+
+
+def _alike(held: Held, a: str, b: str) -> bool:
+    """Whether the runs that were held out do not tell two models apart: by all of their samples together no more than evidence that decides nothing, or no more than they scatter from run to run (95 % on one side of Student's distribution)."""
+    from scipy.special import stdtrit
+
+    difference, error = _difference(held, a, b)
+    if a == b or abs(difference) * sum(map(len, held[a])) < DECISIVE:
+        return True
+    return error is not None and abs(difference) <= float(stdtrit(len(held[a]) - 1, 0.95)) * error
 
 
 def _refuse(posteriors: Mapping[str, Posterior], runs: Sequence[Recording]) -> None:
@@ -121,9 +145,9 @@ def _judged(name: str, post: Posterior, scores: Sequence[tuple[np.ndarray, float
     )
 
 
-def _notes(posteriors: Mapping[str, Posterior], judged: Sequence[Judged], runs: Sequence[Recording], error: float | None) -> list[str]:
+def _notes(posteriors: Mapping[str, Posterior], judged: Sequence[Judged], held: Held) -> list[str]:
     out = []
-    if not runs:
+    if judged[0].log_score is None:
         out.append("Nothing was held out: the evidence alone depends on the priors; give recordings that were not fitted.")
     everyone = [set(p.parameters) for p in posteriors.values()]
     common = set.intersection(*everyone)
@@ -138,12 +162,23 @@ def _notes(posteriors: Mapping[str, Posterior], judged: Sequence[Judged], runs: 
     evidence = sorted((m.log_evidence for m in judged), reverse=True)
     if evidence[0] - evidence[1] < DECISIVE:
         out.append(f"Evidence that differs by less than {DECISIVE:g} decides nothing: other priors would turn it round.")
-    best = max(judged, key=lambda m: m.log_evidence).name
-    if runs and best != judged[0].name:
-        out.append(f"The evidence prefers {best}, the log score {judged[0].name}: trust the score.")
-    first, second = judged[0].log_score, judged[1].log_score
-    if error is not None and first is not None and second is not None and first - second < 2.0 * error:
+    return [*out, *of_scores(judged, held)] if judged[0].log_score is not None else out
+
+
+def of_scores(judged: Sequence[Judged], held: Held) -> list[str]:
+    """How far the scores can be trusted, and what then speaks for the first."""
+    first, second = judged[0].name, judged[1].name
+    by_evidence = max(judged, key=lambda m: m.log_evidence).name
+    tied = [m.name for m in judged[1:] if _alike(held, first, m.name)]
+    out = []
+    if tied:
+        difference, error = _difference(held, first, tied[0])
+        scatter = "" if error is None else f", with a standard error of {error:.2g} from run to run"
         out.append(
-            f"The log scores differ by {first - second:.2g} with a standard error of {error:.2g} from run to run: the runs do not tell the first two apart."
+            f"The runs that were held out do not tell {first} from {' and '.join(tied)} (the log score is {abs(difference):.2g} apart{scatter}): between them the evidence decides, as far as it can."
         )
+    elif _difference(held, first, second)[1] is None:
+        out.append("One run was held out: how much log scores scatter from run to run is not known; give several.")
+    if by_evidence != first:
+        out.append(f"The evidence prefers {by_evidence}, the log score {first}: trust the score.")
     return out
