@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,12 +47,37 @@ def test_equations_are_chosen_again_as_the_plane_turns(coordinates: str) -> None
     np.testing.assert_allclose(np.linalg.norm(site, axis=1), 0.5, atol=1e-9)
 
 
+def turned(rate: float, duration: float) -> cb.Recording:
+    spin = {"joint.spin.angle": cb.Signal(t := np.linspace(0.0, duration, 121), 0.4 + rate * t, "linear")}
+    motion = cb.simulate(linkage(), duration, 1e-3, {"joint.crank.angle": 0.0, "joint.crank.rate": 3.0}, spin)
+    times = motion.time[::10]
+    seen = motion["joint.crank.angle"][::10] + 1e-3 * np.random.default_rng(1).normal(size=len(times))
+    return cb.Recording("turn", [cb.Observation("joint.crank.angle", times, seen, 1e-3)], tuple(cb.Drive(c, s) for c, s in spin.items()))
+
+
 def test_a_fit_along_a_quarter_turn() -> None:
     """The rows that are kept stay clear all the way."""
-    spin = {"joint.spin.angle": cb.Signal(t := np.linspace(0.0, 1.2, 121), 0.4 + 0.8 * t, "linear")}
-    motion = cb.simulate(linkage(), 1.2, 1e-3, {"joint.crank.angle": 0.0, "joint.crank.rate": 3.0}, spin)
-    seen = motion["joint.crank.angle"][::10] + 1e-3 * np.random.default_rng(1).normal(size=121)
-    run = cb.Recording("turn", [cb.Observation("joint.crank.angle", motion.time[::10], seen, 1e-3)], tuple(cb.Drive(c, s) for c, s in spin.items()))
-    result = cb.fit(linkage(), run, {"body.rocker.mass": 0.8})
+    result = cb.fit(linkage(), turned(0.8, 1.2), {"body.rocker.mass": 0.8})
     found = result.parameters["body.rocker.mass"]
     assert result.converged and found.sd is not None and abs(found.value - 0.4) < 3.5 * found.sd
+    assert not result.motion(0).choices
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "how"),
+    [
+        ("tree", {}),
+        ("tree", {"method": "shooting"}),
+        pytest.param("free", {}, marks=pytest.mark.slow),
+        pytest.param("tree", {"process_noise": "auto"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_fit_along_whole_turns(coordinates: str, how: dict[str, Any]) -> None:
+    """No choice of rows is clear all the way."""
+    result = cb.fit(linkage(), turned(4.0, 1.2), {"body.rocker.mass": 0.8}, h=1e-2, coordinates=coordinates, **how)
+    found = result.parameters["body.rocker.mass"]
+    assert result.converged and found.sd is not None and abs(found.value - 0.4) < 3.5 * found.sd
+    motion = result.motion(0)
+    assert len(motion.choices) >= 3
+    g = evaluate(motion.structure, motion.numbers, motion.point, derivatives=False).constraint
+    assert np.abs(g[:3]).max() < 1e-7  # of the loop, those that were dropped too

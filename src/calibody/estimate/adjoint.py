@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
-from calibody.estimate.layout import BALANCE, CONSTRAINTS, States
+from calibody.estimate.layout import BALANCE, CONSTRAINTS, START, States
 from calibody.estimate.observed import predicted
 from calibody.estimate.reported import groups
+from calibody.estimate.started import Started
 from calibody.mechanics.compilation import jax
+from calibody.mechanics.launch import Launch
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
 from calibody.model.paths import number_at
@@ -85,7 +87,8 @@ class Adjoint:
 
     def _slope_at(self, shot: Shot, theta: np.ndarray, lin: Runs, taken: Step) -> Slope:
         prior, slope = self.problem.prior(theta), self.problem.prior_slope()
-        cost = 0.5 * float(lin.F @ lin.F + prior @ prior)
+        missed = float(taken.multipliers @ lin.C)  # what is left of the equations, to first order
+        cost = 0.5 * float(lin.F @ lin.F + prior @ prior) + missed
         return Slope(cost, self._gradient(shot.motion, theta, lin, taken) + slope.T @ prior, shot)
 
     def linearised(self, shot: Shot, theta: np.ndarray) -> Runs:
@@ -108,7 +111,11 @@ class Adjoint:
         model, numbers, sensors = problem.model_of(r, theta)
         frames = problem.frames(r, states, model, numbers)
         placements = problem.placements(r, theta, model, numbers, frames)
+        point, _ = problem.framed(r, states, model, numbers)
+        started = Started.of(run, model, numbers, point)
         for d in run.data:
+            if started is not None and started.dof(d) is not None:
+                continue  # `_pulled` has it
             prediction = predicted(run, model, numbers, frames, states.multipliers, sensors, d, problem.driven(r, states, model))
             weight = run.weight(d)
             for k, by in problem.samples_by_parameters(r, theta, d, prediction, placements).items():
@@ -142,13 +149,26 @@ class Adjoint:
         mu, nu = np.zeros((s.nv, K)), np.zeros((s.nc, K))
         mu[:, 1:-1] = n[run.layout.row_place[BALANCE]].reshape(K - 2, s.nv).T / run.h
         if run.kept:
-            nu[run.active] = n[run.layout.row_place[CONSTRAINTS]].reshape(run.kept, K)
+            nu[run.rows, np.arange(K)] = n[run.layout.row_place[CONSTRAINTS]].reshape(run.kept, K)
         scalars = frames.s[: len(s.scalar_coordinates)]
         motion = states.q, scalars, states.multipliers, *run.drives(model, states)
-        by = pulled_back(s, numbers, run.active, motion, (mu, nu), run.h, run.delta)
-        leaves = [leaf.ravel() for leaf in jax.tree.leaves(by)]
-        flat = np.concatenate(leaves)
+        flat = _flat(pulled_back(s, numbers, run.active, motion, (mu, nu), run.h, run.delta))
+        point, _ = problem.framed(r, states, model, numbers)
+        if (started := Started.of(run, model, numbers, point)) is not None:
+            flat = flat + _launched(started.launch, self._on_rates(started, n[run.layout.row_place[START]]), run.delta)
         return np.array([0.0 if self._apart(int(k)) else flat @ self._slope(r, int(k), theta) for k in problem.columns[r]])
+
+    @staticmethod
+    def _on_rates(started: Started, n: np.ndarray) -> np.ndarray:
+        """(nv,): multipliers of the rates of the start, of those that are known exactly, and residuals of those that have an sd."""
+        run, out = started.run, np.zeros(started.run.structure.nv)
+        for d, by in zip(run.starts, n, strict=True):
+            if (dof := started.dof(d)) is not None:
+                out[dof] += by
+        for d in run.data:
+            if (dof := started.dof(d)) is not None:
+                out[dof] += float(run.weight(d)[0] ** 2 * (started.launch.rates[dof] - d.y[0]))
+        return out
 
     def _slope(self, r: int, k: int, theta: np.ndarray) -> np.ndarray:
         """What the step's numbers change by with a parameter, flat."""
@@ -172,6 +192,27 @@ class Adjoint:
         """Whether the step's numbers are linear in all parameters together: then what they change by is the same everywhere."""
         places = [p for e in self.problem.entries for p in e.places if p.sensor is None]
         return not groups(self.problem.entries) and all(p.expression is None and number_at(self.problem.model, p.path).linear for p in places)
+
+
+def _flat(by: Any) -> np.ndarray:
+    return np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(by)])
+
+
+def _launched(launch: Launch, n: np.ndarray, delta: float) -> np.ndarray:
+    """n'v by the numbers of the step, v the rates that a motion begins with: `Launch.by_numbers`, backwards."""
+    s, both = launch.structure, []
+    push, rows = np.split(n @ launch.weights, [s.nv])
+    no = np.zeros_like(push)
+    held = np.zeros((s.nc, 5))
+    held[launch.active, 1], held[launch.active, 4] = rows / (2.0 * launch.e), -rows / (2.0 * launch.e)
+    whole, short = np.stack([no, no, -0.5 * push, push, no], axis=1), np.stack([no, no, 0.5 * push, -0.5 * push, no], axis=1)
+    for point, mu, nu in ((launch.point, whole, 0.0 * held), (launch.short, short, held)):
+        parts = [
+            np.concatenate([x[:, :1], x], axis=1) for x in (point.q, point.multipliers, point.control, point.applied)
+        ]  # so that the first node is the end of an interval too
+        motion = parts[0], parts[0][s.scalar_positions], *parts[1:]
+        both.append(_flat(pulled_back(s, launch.numbers, launch.active, motion, (mu, nu), point.h, delta)))
+    return both[0] + both[1]
 
 
 class _Fixed(AbstractProblem):

@@ -24,6 +24,7 @@ from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
 from calibody.estimate.pressed import is_contact_force, slopes as pressed_slopes
 from calibody.estimate.run import Run
+from calibody.estimate.started import Started
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
@@ -65,6 +66,8 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         R = assembly.relative_rotation(plan_of(s), numbers, frames, k)
         turned = [np.array(al.matrix_log(al.matmul(al.transpose(_at(R, i)), _at(R, i + 1)))) for i in (0, 1)]
         joint_rate[dof : dof + 3] = (1.5 * turned[0] - 0.5 * turned[1]) / run.h
+    if (started := Started.of(run, model, numbers, point)) is not None:
+        rate = joint_rate = started.launch.rates
     unknown = np.zeros((0, 0))
     if run.driving:
         unknown = run.pushed(states, run.driving)
@@ -82,7 +85,8 @@ def as_motion(run: Run, model: Model, numbers: Numbers, states: States, flights:
         delta=run.delta,
         start_rate=rate,
         joint_rate=joint_rate,
-        active=run.active.astype(float),
+        active=run.active.astype(float) if not run.choices else run.mask[:, 0].astype(float),
+        choices=tuple((int(k), run.mask[:, k]) for k in (np.searchsorted(run.times, time) for time, _ in run.choices)),
         iterations=0,
         notes=model.notes,
         start=float(run.times[0]),
@@ -246,7 +250,8 @@ def _draws(run: Run, node: int) -> tuple[np.ndarray, np.ndarray]:
 def _by_states(run: Run, windows: _Windows, nodes: np.ndarray) -> list[np.ndarray]:
     """Of every instant (channels, unknowns): the gradient by the unknowns of `_local`."""
     columns = [windows.by_coordinate(j, i) for j in range(WINDOW) for i in range(run.structure.nv)]
-    columns += [windows.by_multiplier(int(c)) for c in np.flatnonzero(run.active)]
+    forces = {int(c): windows.by_multiplier(int(c)) for c in np.flatnonzero(run.active)}
+    columns += [np.stack([forces[int(c)][:, k] for k, c in enumerate(run.rows[a, nodes])], axis=1) for a in range(run.kept if len(nodes) else 0)]
     fixed = np.stack(columns, axis=2)
     driven = list(dict.fromkeys(channel for d in run.uncertain for channel in d.gains))
     forces = {channel: [windows.by_drive(*run.driven(windows.motion.model, channel)[:2], side) for side in (0, 1)] for channel in driven}

@@ -298,7 +298,7 @@ def _to_joints(problem: Problem, r: int, states: States, theta: np.ndarray) -> n
 def _across(run: Run, found: Evaluation) -> np.ndarray:
     """(K, nv, nv): projection of forces across those of constraints."""
     nv = run.structure.nv
-    G = np.stack([found.dense_gradient(k)[run.active] for k in range(run.K)])
+    G = np.stack([found.dense_gradient(k)[run.rows[:, k]] for k in range(run.K)])
     return np.eye(nv) - np.linalg.pinv(G) @ G
 
 
@@ -318,5 +318,5 @@ def _thinned(problem: Problem, r: int, states: States, theta: np.ndarray) -> tup
     if not run.active.any():
         return thin, None
     found = evaluate(run.structure, numbers, point)
-    G = np.stack([found.dense_gradient(k)[run.active] for k in middle])
+    G = np.stack([found.dense_gradient(k)[run.rows[:, k]] for k in middle])
     return thin, np.linalg.svd(G)[2][:, G.shape[1] :].swapaxes(1, 2)

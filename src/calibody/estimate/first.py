@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibody.estimate.known_start import implied
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem, independent, multipliers_of
+from calibody.estimate.rechosen import rechosen
 from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion, resting
 from calibody.mechanics import host
@@ -30,6 +32,7 @@ def _begun(problem: Problem, r: int, theta: np.ndarray, robust: bool) -> tuple[R
     run = problem.runs[r]
     model, numbers, sensors = problem.model_of(r, theta)
     if run.structure.nc:
+        run = replace(run, implied=implied(run.structure.model, run.recording, problem.entries))
         run = replace(run, active=independent(run.structure, numbers, resting(run.structure, model)))
     begun = run
     run, states = first_motion(begun, model, numbers, sensors, robust)
@@ -37,6 +40,9 @@ def _begun(problem: Problem, r: int, theta: np.ndarray, robust: bool) -> tuple[R
         active = host.independent_along(run.structure, numbers, states.q, resting(run.structure, model))
         if not np.array_equal(active, run.active):  # drawn in a pose in which more equations depend on each other than along the motion
             run, states = first_motion(replace(begun, active=active), model, numbers, sensors, robust)
+        if not model.collides and (choices := rechosen(run, model, numbers, states)):
+            somewhere = np.isin(np.arange(run.structure.nc), np.concatenate([rows for _, rows in choices]))
+            run, states = first_motion(replace(begun, active=somewhere, choices=choices), model, numbers, sensors, robust)
     states = multipliers_of(run, model, numbers, states)
     if len(run.ringing):
         size = np.sqrt((states.multipliers**2).mean(axis=1))

@@ -106,6 +106,11 @@ class Struck(Run):
         weights = {d.channel.path: np.array([before.get(d.channel.path, {}).get(t, 1.0) for t in d.times.tolist()]) for d in new.data}
         return replace(new, weights=weights)
 
+    @property
+    def launched(self) -> bool:
+        """What presses at the first node is no unknown."""
+        return False
+
     # -- flights -----------------------------------------------------------------------------------------------------------------
 
     @cached_property

@@ -25,7 +25,7 @@ def led(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[States
 
 
 def freedoms(run: Run) -> int:
-    return run.structure.nv - int(run.active.sum())
+    return run.structure.nv - run.kept
 
 
 def is_untold(run: Run) -> bool:
@@ -54,4 +54,4 @@ def _simulated(problem: Problem, r: int, states: States, theta: np.ndarray) -> S
     except CalibodyError:
         return states
     q, forces = motion.q[:, : run.K], motion.multipliers[:, : run.K]
-    return states.changed(nodes=q, multipliers=np.where(run.active[:, None], forces, 0.0) if run.active.any() else states.multipliers)
+    return states.changed(nodes=q, multipliers=np.where(run.mask, forces, 0.0) if run.active.any() else states.multipliers)

@@ -20,10 +20,13 @@ from calibody.model.paths import resolve
 from calibody.recording.recording import Recording
 from calibody.steppers.start import stiffened, tree_start
 
+TOLD = 1e-7
+"""Singular values of the loops' rows, in their units, below which a direction is none that they hold: a pose stretched out is closed to rounding errors, whose root this is."""
+
 
 def refuse_torn(model: Model, recording: Recording, unknowns: Sequence[Entry]) -> None:
     """A sentence if the exact start of a recording cannot be, whatever the unknowns."""
-    exact = {path: known.value for path, known in recording.initial.items() if known.sd is None}
+    exact = _exact(recording)
     if not model.loops or not exact or _geometry(model, unknowns):
         return
     tree = Structure.build(stiffened(model), TREE)
@@ -36,6 +39,36 @@ def refuse_torn(model: Model, recording: Recording, unknowns: Sequence[Entry]) -
         raise CalibodyError(
             f'The run "{recording.name}" has exact initial values that contradict one another: {str(torn)[:-1]}, or give them an sd, {{ value = ..., sd = ... }}.'
         ) from None
+
+
+def implied(model: Model, recording: Recording, unknowns: Sequence[Entry]) -> frozenset[str]:
+    """The exact values that follow from those before them and the loops, which would be equations that depend on others; none where lengths or axes are unknown, which they tell."""
+    exact = _exact(recording)
+    if not model.loops or not exact or _geometry(model, unknowns):
+        return frozenset()
+    tree = Structure.build(stiffened(model), TREE)
+    numbers = Numbers.of(tree)
+    try:
+        q = tree_start(tree, numbers, exact, "euclidean", 1.0).q
+    except SimulationError:
+        return frozenset()
+    G = host.configuration(tree, numbers, q).G
+    place = {c.joint: c.dof for c in tree.scalar_coordinates}
+    held: dict[bool, np.ndarray] = {True: G, False: G}
+    out = []
+    for path in exact:
+        joint, _, quantity = path.removeprefix("joint.").rpartition(".")
+        row, rate = np.eye(tree.nv)[[place[joint]]], quantity == "rate"
+        more = np.concatenate([held[rate], row])
+        if np.linalg.matrix_rank(more, TOLD) > np.linalg.matrix_rank(held[rate], TOLD):
+            held[rate] = more
+        else:
+            out.append(path)
+    return frozenset(out)
+
+
+def _exact(recording: Recording) -> dict[str, float]:
+    return {path: known.value for path, known in recording.initial.items() if known.sd is None}
 
 
 def _geometry(model: Model, unknowns: Sequence[Entry]) -> bool:

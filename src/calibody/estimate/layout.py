@@ -95,21 +95,24 @@ def interpolated(structure: Structure, q: np.ndarray, times: np.ndarray, new: np
 class Forces(Block):
     """Forces of some rows at the inner nodes: the value is (all rows, K), zero where it is no unknown."""
 
-    kept: np.ndarray
-    """(all rows,) which are unknown."""
+    rows: np.ndarray
+    """(width, K) which are unknown."""
     times: np.ndarray
     """Of all nodes."""
 
     def moved(self, value: np.ndarray, d: np.ndarray) -> np.ndarray:
         out = value.copy()
-        out[self.kept, 1:-1] += d.T
+        out[self.rows[:, 1:-1], np.arange(1, len(self.times) - 1)] += d.T
         return out
 
     def carried(self, value: np.ndarray, to: Forces) -> np.ndarray:
         if np.array_equal(self.times, to.times):
             return value
         k, part = _between(self.times, to.times)
-        return value[:, k] * (1.0 - part) + value[:, k + 1] * part
+        between = value[:, k] * (1.0 - part) + value[:, k + 1] * part
+        out, own = np.zeros_like(between), (to.rows, np.arange(len(to.times)))
+        out[own] = between[own]
+        return out
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

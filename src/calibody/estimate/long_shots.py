@@ -53,7 +53,7 @@ class LongCut(Cut):
     def rows(self) -> dict[str, Any]:
         """Of the constraints, as a `Run` has them."""
         nc = self.structure.nc
-        return {"active": self.active, "soft": np.zeros(nc, dtype=bool), "typical": np.ones(nc), "deltas": self.deltas}
+        return {"active": self.active, "soft": np.zeros(nc, dtype=bool), "typical": np.ones(nc), "deltas": self.deltas, "implied": self.implied}
 
     @cached_property
     def pieces(self) -> list[Window]:

@@ -242,7 +242,10 @@ class Meshes:
 
     def finer(self, coarse: Level, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The problem on a finer mesh with what the coarser one has found, and its motion there."""
-        runs = [refined(replace(run, active=old.active, typical=old.typical), old) for run, old in zip(problem.runs, coarse.problem.runs, strict=True)]
+        runs = [
+            refined(replace(run, active=old.active, implied=old.implied, choices=old.choices, typical=old.typical), old)
+            for run, old in zip(problem.runs, coarse.problem.runs, strict=True)
+        ]
         problem = replace(problem, runs=tuple(runs), slope=coarse.problem.slope)
         return problem, coarse.problem.carried(coarse.solution.x, problem)
 

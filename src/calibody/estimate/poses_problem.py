@@ -71,7 +71,7 @@ class PoseRun(Run):
     def layout(self) -> Layout:
         s, K = self.structure, self.K
         poses = Coordinates(NODES, np.arange(K), s.nv, structure=s, times=self.times)
-        none = Forces(MULTIPLIERS, np.zeros(K - 2), 0, kept=np.zeros(s.nc, dtype=bool), times=self.times)
+        none = Forces(MULTIPLIERS, np.zeros(K - 2), 0, rows=np.zeros((0, K), dtype=np.int64), times=self.times)
         constraints = Rows(CONSTRAINTS, np.tile(np.arange(K) + 0.3, self.kept))
         return Layout((poses, none), (Rows(BALANCE, np.zeros(0)), constraints, Rows(START, np.zeros(0))))
 

@@ -11,7 +11,7 @@ convergence is that of a multiple shooting whose windows are single steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -24,10 +24,11 @@ from calibody.estimate import observe, pressed
 from calibody.estimate.channels import as_motion
 from calibody.estimate.flights import Struck
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, PUSHES, START, STRIKES, States, term
-from calibody.estimate.observed import Observed, Predicted, Sensors, predicted, read
+from calibody.estimate.observed import TIMING, Observed, Predicted, Sensors, predicted, read
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
 from calibody.estimate.settle import settled
+from calibody.estimate.started import Started
 from calibody.estimate.unknowns import Entry, named, rubbing
 from calibody.mechanics import assembly, host
 from calibody.mechanics.assembly import Frames
@@ -51,6 +52,8 @@ DIFFERENCE = 1e-6
 """Of parameters, in their declared scale, for the derivatives of the equations of impacts."""
 BALANCED = 0.5
 """What may be missing in the balance of a node where stick and slip are decided, in the usual force of its contacts."""
+APART = ("compliance", "relaxation")
+"""How the paths of numbers end that only change how constraints are combined."""
 KEPT = 1_000_000
 """Entries of the derivative of the equations with respect to the parameters up to which a linearisation is kept: beyond, its memory counts for more than an iteration's time."""
 
@@ -177,25 +180,37 @@ class Problem(Observed[Run, States]):
         model, numbers, sensors = self.model_of(r, theta)
         point, frames = self.framed(r, motion, model, numbers)
         driven = self.driven(r, motion, model)
-        F = [(self._predicted(run, model, numbers, frames, motion, sensors, d, driven).value - d.y) * run.weight(d) for d in run.data]
+        started = Started.of(run, model, numbers, point)
+        F = [(self._predicted(run, model, numbers, frames, motion, sensors, d, driven, started).value - d.y) * run.weight(d) for d in run.data]
         C = [run.equations(model, numbers, evaluate(run.structure, numbers, point, False, frames), motion)]
-        C += [found.value - d.y for d, found in zip(run.starts, self._started(run, model, numbers, frames, motion), strict=True)]
+        C += [found.value - d.y for d, found in zip(run.starts, self._exact(run, model, numbers, frames, motion, started), strict=True)]
         C.append(run.impacts(model, numbers, motion))
         return np.concatenate([*F, run.layout.prior(motion)]), np.concatenate(C)
 
     @staticmethod
     def _predicted(
-        run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States, sensors: Sensors, d: observe.Data, driven: observe.Driven
+        run: Run,
+        model: Model,
+        numbers: Numbers,
+        frames: Frames,
+        motion: States,
+        sensors: Sensors,
+        d: observe.Data,
+        driven: observe.Driven | None,
+        started: Started | None,
     ) -> Predicted:
-        """The samples of a channel, which the forces of contact that lasts may be too."""
+        """The samples of a channel, which the forces of contact that lasts may be too; rates of the start are those that it begins with."""
+        if started is not None and (dof := started.dof(d)) is not None:
+            return started.predicted(dof)
         if observe.is_contact_force(d.channel):
             return read(run, sensors, d, lambda times, W, dW: pressed.sampled(run, model, numbers, motion, d.channel, W, dW))
         return predicted(run, model, numbers, frames, motion.multipliers, sensors, d, driven)
 
     def fitted(self, r: int, states: States, theta: np.ndarray) -> list[tuple[observe.Data, np.ndarray]]:
         model, numbers, sensors = self.model_of(r, theta)
-        frames, driven = self.frames(r, states, model, numbers), self.driven(r, states, model)
-        return [(d, self._predicted(self.runs[r], model, numbers, frames, states, sensors, d, driven).value) for d in self.runs[r].data]
+        (point, frames), driven = self.framed(r, states, model, numbers), self.driven(r, states, model)
+        started = Started.of(self.runs[r], model, numbers, point)
+        return [(d, self._predicted(self.runs[r], model, numbers, frames, states, sensors, d, driven, started).value) for d in self.runs[r].data]
 
     def lacking(self, r: int, states: States, theta: np.ndarray) -> np.ndarray:
         """(forces, inner nodes): the unmodelled forces that would balance the equations best, node by node."""
@@ -246,21 +261,25 @@ class Problem(Observed[Run, States]):
         point, frames = self.framed(0, motion, model, numbers)
         result = evaluate(run.structure, numbers, point, frames=frames)
         none = np.zeros(0), sp.csr_matrix((0, run.layout.size)), np.zeros((0, p))
-        F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters) if residuals else none
-        started = self._started(run, model, numbers, frames, motion)
-        starts = [found.value - d.y for d, found in zip(run.starts, started, strict=True)]
+        started = Started.of(run, model, numbers, point)
+        by_start = self._rates_by_parameters(theta, started, model, numbers, motion) if parameters and started is not None else None
+        F, Fx, Ft = self._observed(0, theta, frames, sensors, model, numbers, motion, parameters, started, by_start) if residuals else none
+        exact = self._exact(run, model, numbers, frames, motion, started)
+        starts = [found.value - d.y for d, found in zip(run.starts, exact, strict=True)]
         C = np.concatenate([run.equations(model, numbers, result, motion), *starts, run.impacts(model, numbers, motion)])
-        more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in started]))] if started else []
+        more = [term(START, NODES, sp.vstack([found.matrix(run.structure.nv) for found in exact]))] if exact else []
+        more += [term(START, block, sp.vstack(by)) for block, by in _by_block(run, model, exact).items()]
         by_nodes = run.balance_by_nodes(result)
         Cx = run.jacobian(model, numbers, frames, result, by_nodes, more)
         Ct = self._equations_by_parameters(0, theta, numbers, model, point, frames, result, motion) if parameters else np.zeros((run.layout.rows, p))
-        if parameters and started:
+        if parameters and exact:
             placements = self.placements(0, theta, model, numbers, frames)
-            first = run.layout.row_place[START].start
-            for d, found in zip(run.starts, started, strict=True):
-                for k, by in placements.samples(d, found.sampled).items():
-                    Ct[first : first + len(by), k] = by
-                first += len(d.y)
+            for k, (d, found) in enumerate(zip(run.starts, exact, strict=True), run.layout.row_place[START].start):
+                dof = None if started is None else started.dof(d)
+                if dof is not None and by_start is not None:
+                    Ct[k] = by_start[dof]
+                for at, by in placements.samples(d, found.sampled).items() if dof is None else ():
+                    Ct[k, at] = by[0]
         if isinstance(run, Struck):
             Cx = run.seamed(Cx, model, numbers, motion)
             Ct = self._impacts_by_parameters(run, theta, run.keep_balance(Ct), motion) if parameters else Ct
@@ -282,10 +301,20 @@ class Problem(Observed[Run, States]):
             Ct[own, k] += laws / (2.0 * size)
         return Ct
 
-    @staticmethod
-    def _started(run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States) -> list[Predicted]:
+    def _exact(self, run: Run, model: Model, numbers: Numbers, frames: Frames, motion: States, started: Started | None) -> list[Predicted]:
         """What is known exactly of the start, as the motion has it; no sensor is between."""
-        return [predicted(run, model, numbers, frames, motion.multipliers, {}, d) for d in run.starts]
+        return [self._predicted(run, model, numbers, frames, motion, {}, d, None, started) for d in run.starts]
+
+    def _rates_by_parameters(self, theta: np.ndarray, started: Started, model: Model, numbers: Numbers, motion: States) -> np.ndarray:
+        """(nv, parameters): of a single run, the rates that its motion begins with."""
+        launch = started.launch
+        out = np.zeros((self.runs[0].structure.nv, len(theta)))
+        both = (self._by_numbers(0, theta, numbers, model, point, found) for point, found in ((launch.point, launch.frames), (launch.short, None)))
+        for (at, residual, _), (_, short, rows) in zip(*both, strict=True):
+            out[:, at] += launch.by_numbers(residual, short, rows)
+        for k, actuator, _, slope, change in self._control_by_timing(0, theta, model, motion):
+            out[:, k] += slope * change[0] * launch.by_control(actuator)
+        return out
 
     def linearise(self, x: Sequence[States], theta: np.ndarray, parameters: bool = True, hold_scale: bool = True, residuals: bool = True) -> Runs:
         """All runs; `hold_scale`: hold the overall scale of a problem that has none (not where the information is asked for)."""
@@ -330,7 +359,17 @@ class Problem(Observed[Run, States]):
         return 1e6 * direction / max(norm, 1e-300)
 
     def _observed(
-        self, r: int, theta: np.ndarray, frames: Frames, sensors: Sensors, model: Model, numbers: Numbers, motion: States, parameters: bool
+        self,
+        r: int,
+        theta: np.ndarray,
+        frames: Frames,
+        sensors: Sensors,
+        model: Model,
+        numbers: Numbers,
+        motion: States,
+        parameters: bool,
+        started: Started | None = None,
+        by_start: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Sparse, np.ndarray]:
         run = self.runs[r]
         f, fx, first = [], [], 0
@@ -338,7 +377,7 @@ class Problem(Observed[Run, States]):
         placements = self.placements(r, theta, model, numbers, frames)
         timing = self._control_by_timing(r, theta, model, motion) if parameters and any(observe.is_drive(d.channel) for d in run.data) else []
         for d in run.data:
-            prediction = self._predicted(run, model, numbers, frames, motion, sensors, d, self.driven(r, motion, model))
+            prediction = self._predicted(run, model, numbers, frames, motion, sensors, d, self.driven(r, motion, model), started)
             weight = run.weight(d)
             f.append((prediction.value - d.y) * weight)
             by_nodes = run.layout.across(prediction.matrix(run.structure.nv), NODES)
@@ -348,8 +387,10 @@ class Problem(Observed[Run, States]):
             if pushes is not None:
                 by_nodes = by_nodes + prediction.gain * pushes
             for row, by in prediction.sampled.by_multipliers.items():
-                if run.active[row] or observe.is_force(d.channel):
+                if observe.is_force(d.channel):
                     by_nodes = by_nodes + prediction.gain * run.by_forces(row, by)
+                elif run.active[row]:
+                    by_nodes = by_nodes + prediction.gain * run.by_multipliers(row, by)
             fx.append(observe.weighed(by_nodes, weight))
             moved = self.samples_by_parameters(r, theta, d, prediction, placements) if parameters else {}
             for k, actuator, number, slope, change in timing:
@@ -359,6 +400,8 @@ class Problem(Observed[Run, States]):
                     moved[k] = moved.get(k, 0.0) + prediction.gain * slope * (by @ change)
             for k, by in moved.items():
                 Ft[first : first + len(d.y), k] = by * weight
+            if started is not None and by_start is not None and (dof := started.dof(d)) is not None:
+                Ft[first] = by_start[dof] * weight
             first += len(d.y)
         if run.layout.priors:
             f.append(run.layout.prior(motion))
@@ -389,26 +432,13 @@ class Problem(Observed[Run, States]):
         balance, constraints = run.layout.row_place[BALANCE], run.layout.row_place[CONSTRAINTS]
         out = np.zeros((p, run.layout.rows)).T  # column by column
         wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
-        late = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".delay")]
-        lagging = [(k, place) for k, place in wanted if place.path.startswith("actuator.") and place.path.endswith(".time_constant")]
-        soft = [(k, place) for k, place in wanted if place.path.endswith(("compliance", "relaxation"))]
-        plain = [x for x in wanted if x not in late and x not in soft and x not in lagging]
-        bodies = groups(self.entries)
-        paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]
-        found = columns(run.structure, numbers, point, paths, model, frames)
-        for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
-            rows = np.concatenate([(residual / run.h).T.ravel(), run.constrain(numbers.softness, constraint)])
-            out[: len(rows), k] += place.slope(theta[k], known) * rows
-        ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
-        for (group, at), residual in zip(bodies, ten, strict=True):
-            out[balance, at] = (residual / run.h).transpose(2, 1, 0).reshape(-1, 10) @ group.jacobian(theta[at])
-        for k, place in lagging:
-            name = place.path.removeprefix("actuator.").removesuffix(".time_constant")
-            row = [a.name for a in model.actuators].index(name)
-            moved = run.by_control(numbers, frames, result, row, run.control_by_lag(model, name))
-            out[balance, k] += place.slope(theta[k], known) * moved
-        for k, _ in late:
-            out[balance, k] += self._by_delay(r, theta, k, numbers, model, point, motion)
+        soft = [(k, place) for k, place in wanted if place.path.endswith(APART)]
+        for at, residual, constraint in self._by_numbers(r, theta, numbers, model, point, frames):
+            for k, of_nodes, of_loops in zip(at, residual, constraint, strict=True):
+                rows = np.concatenate([(of_nodes / run.h).T.ravel(), run.constrain(numbers.softness, of_loops)])
+                out[: len(rows), k] += rows
+        for k, actuator, _, slope, change in self._control_by_timing(r, theta, model, motion):
+            out[balance, k] += slope * run.by_control(numbers, frames, result, actuator, change)
         for k, place in soft:
             step = 1e-3 * max(abs(model[place.path]), 1e-3)
             high, low = (Numbers.of(run.structure, model.replace({place.path: model[place.path] + s}, check=False)).softness for s in (step, -step))
@@ -416,18 +446,22 @@ class Problem(Observed[Run, States]):
             out[constraints, k] += place.slope(theta[k], known) * run.by_softness(numbers, result, motion, d_eps, d_tau)
         return out
 
-    def _by_delay(self, r: int, theta: np.ndarray, k: int, numbers: Numbers, model: Model, point: Point, motion: States) -> np.ndarray:
-        """The delay of an actuator shifts its control: a difference over a tenth of a step."""
-        run = self.runs[r]
-        step = 0.1 * run.h
-        ends = []
-        for sign in (1.0, -1.0):
-            place = self.entries[k].places[0]
-            moved = max(0.0, theta[k] + sign * step)
-            late = model.replace({place.path: moved}, check=False)
-            control, _ = run.drives(late, motion)
-            ends.append((moved, evaluate(run.structure, numbers, replace(point, control=control), derivatives=False).residual))
-        return ((ends[0][1] - ends[1][1]) / (ends[0][0] - ends[1][0]) / run.h).T.ravel()
+    def _by_numbers(
+        self, r: int, theta: np.ndarray, numbers: Numbers, model: Model, point: Point, frames: Frames | None
+    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """(parameters, derivatives of the residuals (parameters, nv, K - 2), and of the constraints (parameters, nc, K)) at a point, by numbers that the equations contain themselves."""
+        run, known, bodies = self.runs[r], named(self.entries, theta, r), groups(self.entries)
+        wanted = [(k, place) for k, e in enumerate(self.entries) if e.run in (None, r) for place in e.places if place.sensor is None]
+        plain = [(k, p) for k, p in wanted if not p.path.endswith(APART) and not (p.path.startswith("actuator.") and p.path.endswith(TIMING))]
+        paths = [place.path for _, place in plain] + [path for group, _ in bodies for path in group.paths]
+        found = columns(run.structure, numbers, point, paths, model, frames)
+        for (k, place), residual, constraint in zip(plain, found.residual, found.constraint, strict=False):
+            slope = place.slope(theta[k], known)
+            yield [k], slope * residual[None], slope * constraint[None]
+        ten = found.residual[len(plain) :].reshape(len(bodies), 10, *found.residual.shape[1:])
+        for (group, at), residual in zip(bodies, ten, strict=True):
+            by = np.einsum("avm,ak->kvm", residual, group.jacobian(theta[at]))
+            yield np.arange(len(theta))[at].tolist(), by, np.zeros((len(by), *found.constraint.shape[1:]))
 
     def settled(self, x: Sequence[States], theta: np.ndarray) -> tuple[Problem, list[States]] | None:
         """Impacts that are in another interval now, slip instead of sticking, or are none."""
@@ -464,6 +498,16 @@ class Problem(Observed[Run, States]):
         return [run.move(motion, part) for run, motion, part in zip(self.runs, x, np.split(d, ends[:-1]), strict=True)]
 
 
+def _by_block(run: Run, model: Model, found: Sequence[Predicted]) -> dict[str, list[Sparse]]:
+    """Derivatives by the deviations of noisy drives, one row for each."""
+    out: dict[str, list[Sparse]] = {}
+    for k, prediction in enumerate(found):
+        for block, by in run.by_drives(model, prediction.sampled):
+            rows = out.setdefault(block, [sp.csr_matrix((1, by.shape[1]))] * len(found))
+            rows[k] = rows[k] + by
+    return out
+
+
 def owners(structure: Structure) -> list[str]:
     """What has the law of every coordinate: joints by their name, transmissions by their path (as of `rubbing`)."""
     return [name if kind == "joint" else f"{kind}.{name}" for kind, name in structure.law_owners]
@@ -476,8 +520,8 @@ def multipliers_of(run: Run, model: Model, numbers: Numbers, motion: States) -> 
     result = evaluate(run.structure, numbers, run.point(model, numbers, motion.changed(multipliers=np.zeros((run.structure.nc, run.K)))))
     lam = np.zeros((run.structure.nc, run.K))
     for k in range(1, run.K - 1):
-        G = result.dense_gradient(k)[run.active]
-        lam[run.active, k] = np.linalg.lstsq(run.h * G.T, result.residual[:, k - 1], rcond=None)[0]
+        G = result.dense_gradient(k)[run.rows[:, k]]
+        lam[run.rows[:, k], k] = np.linalg.lstsq(run.h * G.T, result.residual[:, k - 1], rcond=None)[0]
     return motion.changed(multipliers=lam)
 
 

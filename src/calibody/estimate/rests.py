@@ -68,7 +68,18 @@ def _slower(run: Run, factor: float) -> Run:
     """The same nodes, samples and unmodelled forces, all times so many times as large."""
     slow = Run.of(run.structure, run.recording.slower(factor), factor * run.h, run.noise)
     hold = slow.h * (run.K - 1) / (run.draws + 1)  # as many forces, however the time that they last was rounded
-    return replace(slow, hold=hold, active=run.active, typical=run.typical, weights=run.weights, deltas=run.deltas, turning=run.turning, smooth=run.smooth)
+    return replace(
+        slow,
+        hold=hold,
+        active=run.active,
+        implied=run.implied,
+        choices=run.choices,
+        typical=run.typical,
+        weights=run.weights,
+        deltas=run.deltas,
+        turning=run.turning,
+        smooth=run.smooth,
+    )
 
 
 def _term(path: str, words: str, problem: Problem, here: _Values, there: _Values) -> Term:

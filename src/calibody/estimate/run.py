@@ -14,8 +14,8 @@ A compliant constraint (DESIGN section 3) gives at inner nodes `(g_(k-1) + 2 g_k
 which leaves its motion at both ends open. There its deflection is that of the neighbouring force, give or take one typical force L:
 `g_0 + eps (lambda_1 - L s) = 0`, `s = 0 +- 1`.
 
-What is known of the start exactly are equations too: the coordinate of the first node, and its rate `(-3 s_0 + 4 s_1 - s_2)/(2h)`, of second order as every rate
-is. What is known with a standard deviation is one more sample.
+What is known of the start exactly are equations too: the coordinate of the first node, and the rate with which the balance of the first node lets the motion begin, as `cb.simulate` has it (`mechanics/launch.py`).
+In `free` coordinates and beside contacts, rolling or compliant loops it is `(-3 s_0 + 4 s_1 - s_2)/(2h)`, of second order as every rate is. What is known with a standard deviation is one more sample.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ from calibody.estimate.observe import Data
 from calibody.estimate.unknown_drives import unknown_joints
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
+from calibody.mechanics.launch import Launch
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.point import Evaluation, Point
-from calibody.mechanics.structure import Numbers, Structure
+from calibody.mechanics.structure import TREE, Numbers, Structure
 from calibody.model import Model
 from calibody.recording.plate import Deviation
 from calibody.recording.recording import Drive, Observation, Recording
@@ -106,6 +107,8 @@ class Nodes:
     data: tuple[Data, ...] = ()
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Of the samples, by channel: 1, or less for outliers of a robust fit."""
+    implied: frozenset[str] = frozenset()
+    """Exact values of the start that follow from the others and the loops (`known_start.py`): they are no equations of their own."""
 
     def with_data(self) -> Self:
         """With the samples of the recording between the first node and the last, all of weight 1."""
@@ -174,7 +177,7 @@ class Nodes:
         """Values that are known at the first node, as samples: those without a standard deviation if `exact`, else those with one."""
         out = []
         for path, known in self.recording.initial.items():
-            if (known.sd is None) == exact:
+            if (known.sd is None) == exact and not (exact and path in self.implied):
                 channel, times = observe.start_channel(self.structure.model, path), self.times[:1]
                 out.append(Data(channel, np.array([known.value]), times, *self.sampled(channel, times)))
         return tuple(out)
@@ -317,7 +320,9 @@ class Run(Nodes):
     smooth: bool = False
     """Whether dry friction has no kinks: in fits with process noise, whose likelihood is made of derivatives of the equations."""
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    """Constraint rows that are kept (all, until the start has found out which are independent)."""
+    """Constraint rows that are kept (all, until the start has found out which are independent); with `choices` those that are kept somewhere."""
+    choices: tuple[tuple[float, tuple[int, ...]], ...] = ()
+    """(time from which on, the row of each place): where no choice of independent rows is clear along the whole motion (`rechosen.py`). Empty: one choice."""
     soft: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     """Constraint rows that are compliant."""
     typical: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -355,14 +360,47 @@ class Run(Nodes):
         return self.known_start(exact=True)
 
     @property
+    def launched(self) -> bool:
+        """Whether known rates are those of the balance of the first node."""
+        s = self.structure
+        return s.coordinates == TREE and not self.soft.any() and not s.rolling.any()
+
+    def launch(self, numbers: Numbers, point: Point) -> Launch:
+        """The rates that a motion begins with."""
+        slope = np.zeros(self.structure.nc)
+        drives = {d.channel: d for d in self.recording.drives}
+        for row, channel in zip(self.structure.prescribed_rows, self.structure.prescribed, strict=True):
+            slope[row] = drives[channel.path].signal.curve(self.times[:1])[1][0]
+        known, dofs = np.zeros(self.structure.nv), {c.joint: c.dof for c in self.structure.scalar_coordinates}
+        for path, value in self.recording.initial.items():
+            if path.endswith(".rate"):
+                known[dofs[path.removeprefix("joint.").removesuffix(".rate")]] = value.value
+        return Launch.of(self.structure, numbers, self.mask[:, 0], point, slope, known)
+
+    @property
     def delta(self) -> float:
         """The rate below which dry friction is viscous where a coordinate has none of its own: the mean of those that have."""
         return 1.0 if self.deltas is None or not len(self.deltas) else float(np.mean(self.deltas))
 
     @property
     def kept(self) -> int:
-        """Number of constraint rows that are kept."""
-        return int(self.active.sum())
+        """Number of constraint rows that are kept, at every node."""
+        return len(self.choices[0][1]) if self.choices else int(self.active.sum())
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(kept, K): which they are."""
+        if not self.choices:
+            return np.repeat(np.flatnonzero(self.active)[:, None], self.K, axis=1)
+        since = np.array([time for time, _ in self.choices[1:]])
+        return np.array([rows for _, rows in self.choices]).T[:, np.searchsorted(since, self.times, side="right")]
+
+    @cached_property
+    def mask(self) -> np.ndarray:
+        """(nc, K): the same as a mask."""
+        out = np.zeros((self.structure.nc, self.K), dtype=bool)
+        out[self.rows, np.arange(self.K)] = True
+        return out
 
     @cached_property
     def disturbed(self) -> tuple[tuple[str, int], ...]:
@@ -429,7 +467,7 @@ class Run(Nodes):
     @cached_property
     def rolling(self) -> np.ndarray:
         """The kept rows on velocities, (kept,): they have no equation at the first node."""
-        return self.structure.rolling[self.active]
+        return self.structure.rolling[self.rows[:, 0]]
 
     @property
     def mixed(self) -> bool:
@@ -446,7 +484,7 @@ class Run(Nodes):
         s, K, inner = self.structure, self.K, np.arange(1, self.K - 1)
         blocks: list[Block] = [
             Coordinates(NODES, np.arange(K), s.nv, structure=s, times=self.times),
-            Forces(MULTIPLIERS, inner + 0.1, self.kept, kept=self.active, times=self.times),
+            Forces(MULTIPLIERS, inner + 0.1, self.kept, rows=self.rows, times=self.times),
         ]
         if self.disturbed:
             draws = np.arange(1, self.draws + 1) * self.held
@@ -459,7 +497,8 @@ class Run(Nodes):
             when = np.clip((deviation.times - self.times[0]) / self.h, 0.0, K - 1.0) + 0.5
             blocks.append(Amounts(drive_block(deviation.name), when, 1, 1.0, times=deviation.times, unit=np.ones(1), memory=deviation.memory))
         constraints = np.concatenate([np.zeros(0), *(np.arange(K)[int(rolls) :] + 0.3 for rolls in self.rolling)])
-        starts = np.array([1.15 if observe.is_rate(d.channel) else 0.05 for d in self.starts])  # a rate is that of the first three nodes
+        late = 0.6 if self.launched else 1.15  # a rate is one of the first two or three nodes
+        starts = np.array([late if observe.is_rate(d.channel) else 0.05 for d in self.starts])
         return Layout(tuple(blocks), (Rows(BALANCE, np.repeat(inner + 0.2, s.nv)), Rows(CONSTRAINTS, constraints), Rows(START, starts)))
 
     def still(self, q: np.ndarray) -> States:
@@ -509,9 +548,18 @@ class Run(Nodes):
 
     def by_forces(self, row: int, W: Sparse) -> Sparse:
         """(samples, unknowns): from the derivative W with respect to the multiplier of a row at the inner nodes."""
-        if not self.active[row]:
+        if not self.mask[row, 1:-1].all():
             raise CalibodyError(f"The force of {self.structure.row_owners[row]} follows from other loops and cannot be told apart; do not observe it.")
-        return self.layout.across_member(W, MULTIPLIERS, int(self.active[:row].sum()))
+        return self.by_multipliers(row, W)
+
+    def by_multipliers(self, row: int, W: Sparse) -> Sparse:
+        """The same where the multiplier is one, and nothing where it is none."""
+        parts = [(a, self.rows[a, 1:-1] == row) for a in range(self.kept)]
+        if not self.choices:
+            return next((self.layout.across_member(W, MULTIPLIERS, a) for a, here in parts if here.all()), sp.csr_matrix((W.shape[0], self.layout.size)))
+        return sum(
+            (self.layout.across_member(W @ sp.diags(here.astype(float)), MULTIPLIERS, a) for a, here in parts), sp.csr_matrix((W.shape[0], self.layout.size))
+        )  # type: ignore[return-value]
 
     # -- equations -----------------------------------------------------------------------------------------------------------------
 
@@ -586,7 +634,7 @@ class Run(Nodes):
 
     def constrain(self, softness: np.ndarray, constraint: np.ndarray) -> np.ndarray:
         """Constraint rows from values (nc, K) of g or of its derivative."""
-        return self._combination(softness) @ constraint.T.ravel() if self.mixed else constraint[self.active].ravel()
+        return self._combination(softness) @ constraint.T.ravel() if self.mixed else constraint[self.rows, np.arange(self.K)].ravel()
 
     def gradient_matrix(self, result: Evaluation) -> Sparse:
         """(nc K, tangents): G of every node; row k nc + r."""
@@ -645,10 +693,22 @@ class Run(Nodes):
     def kept_gradient(self, result: Evaluation) -> tuple[Entries, Entries]:
         """G of the kept rows at all nodes, and what their multipliers act through."""
         assert result.acting is not None and result.gradient is not None and result.gradient_rows is not None and result.gradient_columns is not None
+        if self.choices:
+            gradient = self._placed(result.gradient_rows, result.gradient_columns, result.gradient)
+            return gradient, gradient if result.apart is None else self._placed(result.gradient_rows, result.gradient_columns, result.apart)
         keep = self.active[result.gradient_rows]
         places = (np.cumsum(self.active) - 1)[result.gradient_rows[keep]], result.gradient_columns[keep]
         gradient = Entries(*places, result.gradient[keep])
         return gradient, gradient if result.apart is None else Entries(*places, result.apart[keep])
+
+    def _placed(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> Entries:
+        """Values (entries, K) of constraint rows as those of the places that the rows have at every node."""
+        found: dict[tuple[int, int], np.ndarray] = {}
+        for row, column, value in zip(rows.tolist(), columns.tolist(), values, strict=True):
+            for a in np.flatnonzero((self.rows == row).any(axis=1)).tolist():
+                found.setdefault((a, column), np.zeros(self.K))[self.rows[a] == row] = value[self.rows[a] == row]
+        places = np.array(list(found)).T
+        return Entries(places[0], places[1], np.array(list(found.values())))
 
     def _by_deviations(self, model: Model, numbers: Numbers, frames: Frames, result: Evaluation) -> list[Term]:
         """Of the balance, by the samples of the noisy drives."""
@@ -683,7 +743,7 @@ class Run(Nodes):
         return self._entering(dofs, acts[:, :-1], acts[:, 1:])
 
     def by_drives(self, model: Model, sampled: observe.Sampled) -> list[tuple[str, Sparse]]:
-        """The derivative of an observed force with respect to the deviations of noisy drives, by their blocks."""
+        """The derivative of an observed force, or of a rate of the start, with respect to the deviations of noisy drives, by their blocks."""
         out = []
         for deviation in self.uncertain:
             for channel in deviation.gains:

@@ -88,7 +88,16 @@ class Setting:
         problem = worker.problem(h, worker.noises)
         wider = h / solved.h  # dry friction is as sharp as a mesh resolves
         runs = [
-            replace(run, active=o.active, typical=o.typical, weights=o.weights, smooth=o.smooth, deltas=None if o.deltas is None else wider * o.deltas)
+            replace(
+                run,
+                active=o.active,
+                implied=o.implied,
+                choices=o.choices,
+                typical=o.typical,
+                weights=o.weights,
+                smooth=o.smooth,
+                deltas=None if o.deltas is None else wider * o.deltas,
+            )
             for run, o in zip(problem.runs, old.runs, strict=True)
         ]
         problem = replace(problem, runs=tuple(runs), slope=old.slope)

@@ -167,7 +167,7 @@ class Smoothing(AbstractProblem):
 
         run, s = self.run, self.run.structure
         result = evaluate(s, self.numbers, run.point(self.model, self.numbers, x))
-        kept = np.tile(run.active & ~s.rolling, run.K)
+        kept = (run.mask & ~s.rolling[:, None]).T.ravel()
         return result.constraint.T.ravel()[kept], run.gradient_matrix(result)[kept]
 
     def move(self, x: States, d: np.ndarray) -> States:

@@ -193,7 +193,10 @@ class _Trials:
         if self.begun is None:
             self.begun = worker.begin(problem, theta)
         old, x = self.begun
-        runs = [replace(run, active=o.active, typical=o.typical, weights=o.weights) for run, o in zip(problem.runs, old.runs, strict=True)]
+        runs = [
+            replace(run, active=o.active, implied=o.implied, choices=o.choices, typical=o.typical, weights=o.weights)
+            for run, o in zip(problem.runs, old.runs, strict=True)
+        ]
         return replace(problem, runs=tuple(runs)), x
 
 
