@@ -63,6 +63,24 @@ def test_nothing_is_said_where_error_bars_are_larger() -> None:
     assert result.rests_on and not any("no residual shows" in note for note in result.notes)
 
 
+def test_what_only_forces_move_is_in_proportion_to_them() -> None:
+    """A cart on a rail: masses and frictions are what the force was said to be. Nothing in the data could tell, and the note says so; a gain that is estimated is not taken as exact."""
+    cart = cb.Body("cart", mass=1.5, inertia=(0.01, 0.01, 0.01))
+    rail = cb.Joint("rail", "cart", kind="slide", axis=(1.0, 0.0, 0.0), damping=2.0)
+    model = cb.Model("cart", bodies=[cart], joints=[rail], actuators=[cb.Actuator("motor", "rail")])
+    clock = np.arange(0.0, 2.001, 0.01)
+    force = cb.Signal(clock, 4.0 * np.sin(5.0 * clock) + 2.0 * np.sin(11.0 * clock))
+    motion = cb.simulate(model, 2.0, 0.001, drive={"actuator.motor": force})
+    noisy = np.interp(clock, motion.time, motion["joint.rail.position"]) + 1e-4 * np.random.default_rng(0).normal(size=len(clock))
+    run = cb.Recording("run", (cb.Observation("joint.rail.position", clock, noisy, 1e-4),), (cb.Drive("actuator.motor", force),))
+    unknowns = {"body.cart.mass": cb.Unknown(1.0), "joint.rail.damping": cb.Unknown(1.0)}
+    result = cb.fit(model, run, unknowns)
+    rest = next(r for r in result.rests_on if r.path == "forces")
+    assert rest.moves == pytest.approx({"body.cart.mass": 1.0, "joint.rail.damping": 1.0}, abs=1e-3) and rest.shows < 0.1
+    assert any("no residual shows" in note and "the scale of the drives (1 % more of it" in note for note in result.notes)
+    assert not result.lacks, "a scale that nothing tells is no suspect"
+
+
 def test_gravity_that_is_estimated_is_not_taken_as_known() -> None:
     unknowns = {"world.gravity.z": cb.Unknown(-9.0), "joint.hinge.damping": cb.Unknown(0.005, lower=0.0)}
     assert [rest.path for rest in cb.fit(arm(), swing(), unknowns).rests_on] == ["time"]
@@ -82,7 +100,7 @@ def test_forces_that_last_a_little_longer_than_a_step() -> None:
     run = swing(torque=0.3, sd=1e-3).cut(end=3.99)
     result = cb.fit(arm(), run, UNKNOWNS, process_noise=0.003, h=0.02)
     assert result.problem.runs[0].hold > result.mesh.h  # type: ignore[union-attr]
-    assert {rest.path for rest in result.rests_on} == {"world.gravity", "time"}
+    assert {rest.path for rest in result.rests_on} == {"world.gravity", "time", "forces"}
 
 
 def test_an_accuracy_that_is_stated_is_in_the_error_bars() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import calibody as cb
+from calibody.experiment.folder import write
+from calibody.report.verdict import MIND, verdict
 
 MASS, LENGTH, INERTIA, DAMPING, GRAVITY = 1.0, 0.3, 0.12, 0.05, 9.81
 SD = 0.003
@@ -31,6 +34,8 @@ def recorded(
     lag: float = 0.0,
     stribeck: float = 0.0,
     skew: float = 0.0,
+    drag: float = 0.0,
+    most: float = np.inf,
 ) -> cb.Recording:
     times = np.arange(0.0, 4.0, 0.01)
     drive = 1.2 * np.sin(2 * np.pi * (0.3 + 0.25 * times) * times) + 0.5 * np.sin(5 * times)
@@ -38,10 +43,11 @@ def recorded(
     def motion(t: float, y: np.ndarray) -> list[float]:
         command = np.interp(t - late, times, drive)
         torque = (
-            (y[2] if lag else command)
+            (y[2] if lag else np.clip(command, -most, most))
             - MASS * GRAVITY * LENGTH * np.sin(y[0] + tilt)
             - DAMPING * y[1]
             - skew * abs(y[1])
+            - drag * abs(y[1]) * y[1]
             - (dry + stribeck * np.exp(-((y[1] / 0.5) ** 2))) * np.tanh(y[1] / 1e-3)
             - spring * y[0]
         )
@@ -64,6 +70,7 @@ CASES = {
     "spring": ({"spring": 0.05}, "joint.hinge.stiffness", 0.05),
     "offset": ({"offset": 0.01}, "joint.hinge.angle.bias", 0.01),
     "skew": ({"skew": 0.02}, "joint.hinge.damping_skew", 0.02),
+    "drag": ({"drag": 0.005}, "joint.hinge.drag", 0.005),
 }
 
 
@@ -78,6 +85,67 @@ def test_what_is_missing_is_named_with_its_size(case: str) -> None:
     assert found.sd is not None
     assert abs(found.value - value) < max(4.0 * found.sd, 0.05 * value)
     assert first.path in str(result) and "missing:" in str(result)
+
+
+def test_a_number_of_the_file_that_is_wrong_is_named() -> None:
+    """A moment of inertia that nobody asked about and that is too large by half: no rotor, spring or friction stands for that."""
+    about_com = INERTIA - MASS * LENGTH**2
+    model = pendulum().replace({"body.arm.inertia.yy": 1.5 * about_com})
+    result = cb.fit(model, recorded(1), {"body.arm.mass": cb.Unknown(1.5), "joint.hinge.damping": cb.Unknown(0.1)})
+    first = result.lacks[0]
+    assert "body.arm.inertia.yy" in (first.path, *first.alike), [s.sentence for s in result.lacks]
+    assert next(s for s in result.lacks if s.path == "body.arm.inertia.yy").value == pytest.approx(about_com, rel=0.2)
+
+
+@pytest.mark.slow
+def test_a_motor_that_saturates_is_named_and_its_bars_hold() -> None:
+    """At a level that nobody has told."""
+    result = fitted(recorded(1, most=1.1))
+    assert result.lacks[0].path == "joint.hinge.force.saturation", [s.sentence for s in result.lacks]
+    truth = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING}
+    for name, value in truth.items():
+        e = result.parameters[name]
+        assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd, name
+
+
+def bare(recording: cb.Recording, factor: float = 1.0) -> cb.Recording:
+    """The drive as a force on the joint that no actuator stands for."""
+    (drive,) = recording.drives
+    return replace(recording, drives=(cb.Drive("joint.hinge.force", replace(drive.signal, values=factor * drive.signal.values)),))
+
+
+@pytest.mark.slow
+def test_a_force_that_is_given_wrong_is_named() -> None:
+    """The model's own gravity and inertia tell that the torques are 10 % too small, and when they come."""
+    model = replace(pendulum(), actuators=())
+    known = {"joint.hinge.damping": cb.Unknown(0.1)}
+    for recording, path, value in ((bare(recorded(1), 1.0 / 1.1), "joint.hinge.force.gain", 1.1), (bare(recorded(1, late=0.005)), "joint.hinge.force.delay", 0.005)):
+        lacks = cb.fit(model, recording, known).lacks
+        assert path in (lacks[0].path, *lacks[0].alike), [s.sentence for s in lacks]
+        assert next(s for s in lacks if s.path == path).value == pytest.approx(value, rel=0.05 if value > 1.0 else 0.3)
+        assert "Correct the column of joint.hinge.force" in next(s for s in lacks if s.path == path).advice
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_off_is_named_where_gravity_sets_the_pace() -> None:
+    model, run = pendulum(), recorded(1).slower(1.01)
+    result = cb.fit(model, run, {"joint.hinge.damping": cb.Unknown(0.1)})
+    assert "time" in (result.lacks[0].path, *result.lacks[0].alike), [s.sentence for s in result.lacks]
+    found = next(s for s in result.lacks if s.path == "time")
+    assert found.value == pytest.approx(-0.01, abs=0.002) and "clock" in found.advice
+    assert not any("no residual shows" in note and "sampling period" in note for note in result.notes)
+
+
+def test_a_few_readings_far_off_do_not_speak_against_the_model(tmp_path: Path) -> None:
+    """Four of four hundred make the rms of the residuals five times the noise; the model describes the others."""
+    recording = recorded(1)
+    values = recording["joint.hinge.angle"].values.copy()
+    values[[40, 130, 222, 310]] += SD * np.array([60.0, -45.0, 50.0, 70.0])
+    result = fitted(seen(recording, values))
+    assert max(c.rms_over_sd for c in result.fit) > 5.0
+    found = verdict(cb.open(write(result, tmp_path / "fit")))
+    assert found.level == MIND and found.headline.startswith("Calibrated with reservations"), found.headline
+    assert any("method.robust = true" in item.sentence for item in found.items)
 
 
 def test_process_noise_does_not_hide_it() -> None:

@@ -330,3 +330,49 @@ def test_model_and_log_the_wrong_way_round(tmp_path: Path) -> None:
         propose(tmp_path / "log.csv", [file], tmp_path / "log.toml")
     with pytest.raises(cb.CalibodyError, match=r"arm\.xml is a model, no experiment; calibody new arm\.xml LOG writes one"):
         load(file)
+
+
+CRANE = """\
+<mujoco model="crane">
+  <worldbody>
+    <body name="trolley"><joint name="rail" type="slide" axis="1 0 0" damping="6" stiffness="40" armature="0.5"/><inertial pos="0 0 0" mass="5" diaginertia="0.1 0.1 0.1"/>
+      <body name="load"><joint name="sway" axis="0 -1 0" damping="0.02"/><inertial pos="0 0 -1.1" mass="3" diaginertia="0.3 0.3 0.3"/><site name="imu" pos="0 0 -1"/></body></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_springs_of_the_model_and_moments_of_what_nothing_drives_are_proposed(tmp_path: Path) -> None:
+    """A spring of the file that is far too soft begins near what the forces say; the rotor, which the file has right, is not taken for mass; the load swings by itself, and its moment is asked about."""
+    (tmp_path / "true.xml").write_text(CRANE)
+    (tmp_path / "crane.xml").write_text(CRANE.replace('stiffness="40"', 'stiffness="4"').replace('mass="5"', 'mass="9"'))
+    t = np.arange(0.0, 5.005, 0.01)
+    force = 12.0 * np.sin(3.1 * t) + 6.0 * np.sin(7.3 * t)
+    made = cb.simulate(cb.load(tmp_path / "true.xml"), 5.0, 0.001, drive={"joint.rail.force": (t, force)}, initial={"joint.sway.angle": 0.5})
+    noise = np.random.default_rng(0).normal(size=(2, len(t)))
+    columns = {"time": t, "rail_pos": made["joint.rail.position"][::10] + 2e-5 * noise[0], "sway_angle": made["joint.sway.angle"][::10] + 5e-5 * noise[1], "rail_force": force}
+    pl.DataFrame(columns).write_csv(tmp_path / "log.csv")
+    unknowns = propose(tmp_path / "crane.xml", [tmp_path / "log.csv"], tmp_path / "log.toml").experiment.unknowns
+    assert set(unknowns) == {"joint.rail.damping", "joint.sway.damping", "joint.rail.stiffness", "body.trolley.mass", "body.load.mass", "body.load.inertia.yy"}
+    assert unknowns["joint.rail.stiffness"].initial == pytest.approx(40.0, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("column", "channel"),
+    [
+        ("imu_angular_rate_x", "site.imu.angular_rate.x"),
+        ("imu_linear_acceleration_y", "site.imu.acceleration.y"),
+        ("imu_gyro_z", "site.imu.angular_rate.z"),
+        ("acc_x", "site.imu.acceleration.x"),
+        ("imu_x", "site.imu.position.x"),
+        ("imu_velocity_x", None),
+        ("imu_temp_x", None),
+    ],
+)
+def test_what_an_inertial_sensor_reads_is_no_place(tmp_path: Path, column: str, channel: str | None) -> None:
+    """An accelerometer's column taken for the place of its site was a fit with residuals of 155 times the noise."""
+    (tmp_path / "crane.xml").write_text(CRANE)
+    table = Table("x", {"time": np.arange(5.0), column: np.arange(5.0)})
+    found = matched(cb.load(tmp_path / "crane.xml"), table, "time")
+    assert [m.channel for m in found.matches] == ([] if channel is None else [channel])
+    assert (column in found.unused) == (channel is None)

@@ -53,6 +53,12 @@ def test_the_verdict_on_a_good_fit(folder: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_good_verdict_says_what_nothing_could_speak_against(folder: Path) -> None:
+    note = "The error bars take as exact what no residual shows: the scale of the drives (1 % more of it moves body.arm.mass by +1 %, 30 of its standard deviations)."
+    found = verdict(changed(folder, notes=[note]))
+    assert found.level == GOOD and found.headline.endswith("against the model (the scale of the drives is taken as exact: no residual would show it).")
+
+
 def test_the_verdict_names_what_is_wrong(folder: Path) -> None:
     document = cb.open(folder).document
     stopped = verdict(changed(folder, status="stopped after 60 iterations."))

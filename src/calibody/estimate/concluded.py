@@ -57,7 +57,7 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
-        *sentences(rests),
+        *sentences([rest for rest in rests if rest.path not in {s.path for s in lacks}]),
         *misled_sentences(found),
         *(_too_coarse(levels[-1], error) if halved and error is not None else ()),
     ]

@@ -1,6 +1,7 @@
 """What estimates rest on: numbers that every fit takes as known, and that its data cannot tell.
 
-Free swings know `length/(gravity period^2)` and no more: lengths are in proportion to gravity as it was given, and to the square of the clock's unit. Such a scale leaves no trace in the residuals, so that no
+Free swings know `length/(gravity period^2)` and no more: lengths are in proportion to gravity as it was given, and to the square of the clock's unit. Where only forces that are given move a
+mechanism, all masses and frictions are in proportion to them: what a torque constant or a gear ratio is off by, they are off by. Such a scale leaves no trace in the residuals, so that no
 test finds it, no error bar has it, and more recordings do not average it out. It can only be said how much hangs on it.
 
 With a column of the linearisation for a relative change e of such a number (residuals and equations differenced, the motion and the parameters being the same), the parameters follow by `-I_tt^-1 I_te` as for
@@ -21,17 +22,19 @@ from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
-from calibody.estimate.result import Rest
+from calibody.estimate.result import DRIVES, EXACT, Rest
 from calibody.estimate.run import Run
 from calibody.estimate.terms import Term
 from calibody.estimate.unknowns import Unknown, entries
+from calibody.mechanics import channels
+from calibody.model import Model
 from calibody.recording.finite import is_finite
 
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
 
-EXACT = "The error bars take as exact what no residual shows"
-"""How the note begins that says so."""
+TOLD = 3.0
+"""Standard deviations from which residuals would tell that such a number is off."""
 APART = 1e-5
 """Relative change over which residuals and equations are differenced, to one side: they are smooth, and known to rounding."""
 
@@ -39,9 +42,9 @@ _Values = tuple[np.ndarray, np.ndarray]
 
 
 def scales(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term]:
-    """Gravity and the clock, as far as they are not estimated and do anything (and a model with them exists: of no equations the values are infinite)."""
+    """Gravity, the clock and the forces that are given, as far as they are not estimated and do anything (and a model with them exists: of no equations the values are infinite)."""
     here = problem.values(x, theta)
-    others = [other for other in (*_gravity(problem, x, theta), *_clock(problem, x, theta)) if all(np.isfinite(part).all() for part in other[-1])]
+    others = [other for other in (*_gravity(problem, x, theta), *_clock(problem, x, theta), *_forces(problem, x, theta)) if all(np.isfinite(part).all() for part in other[-1])]
     found = [_term(path, words, problem, here, there) for path, words, there in others]
     return [t for t in found if any(F.any() or C.any() for F, C in t.by_run)]
 
@@ -62,6 +65,23 @@ def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator
         slow.samples == run.samples and slow.layout.size == run.layout.size for slow, run in zip(runs, problem.runs, strict=True)
     ):  # but for roundings of times
         yield "time", "the sampling period", replace(problem, runs=tuple(runs)).values(x, theta)
+
+
+def _forces(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[tuple[str, str, _Values]]:
+    """All drives that are no prescribed motion and no muscle's activation, unless a gain is estimated."""
+    if problem.model.paths or any(place.path.startswith("actuator.") and place.path.endswith((".gain", ".gear")) for e in problem.entries for place in e.places):
+        return
+    runs = [_stronger(problem.model, run, 1.0 + APART) for run in problem.runs]
+    if any(run is not other for run, other in zip(runs, problem.runs, strict=True)):
+        yield "forces", DRIVES, replace(problem, runs=tuple(runs)).values(x, theta)
+
+
+def _stronger(model: Model, run: Run, factor: float) -> Run:
+    """With all forces that are given so many times as large."""
+    drives = tuple(
+        d if channels.prescribes(channels.drivable(model, d.channel)) else replace(d, signal=replace(d.signal, values=factor * d.signal.values)) for d in run.recording.drives
+    )
+    return run if not drives else replace(run, recording=replace(run.recording, drives=drives))
 
 
 def _slower(run: Run, factor: float) -> Run:
@@ -94,11 +114,11 @@ def _term(path: str, words: str, problem: Problem, here: _Values, there: _Values
 
 def sentences(rests: Sequence[Rest]) -> list[str]:
     """Where error bars are smaller than what a small error of such a number would do."""
-    telling = [rest for rest in rests if rest.largest[1] > 1.0]
+    telling = [rest for rest in rests if rest.largest[1] > 1.0 and rest.shows < TOLD]
     if not telling:
         return []
-    each = " and ".join(f"{rest.words} ({100.0 * rest.small:g} % more of it moves {_moved(rest)})" for rest in telling)
-    return [f"{EXACT}: {each}."]
+    each = [f"{rest.words} ({100.0 * rest.small:g} % more of it moves {_moved(rest)})" for rest in telling]
+    return [f"{EXACT}: {', '.join(each[:-1])}{' and ' if each[1:] else ''}{each[-1]}."]
 
 
 def _moved(rest: Rest) -> str:

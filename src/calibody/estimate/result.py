@@ -47,6 +47,12 @@ UNEXPLAINED = 0.3
 """Residuals over the scatter of the measurement itself from which most of it is left over, which no noise can be."""
 SMALL = 1e-3
 """Relative error of a scale that is easily made: gravity is 9.78 to 9.83 m/s^2 from place to place, and periods of sampling are often those that were asked for."""
+ROUGH = 1e-2
+"""The same of forces that are given: torque constants and gears are seldom known better."""
+EXACT = "The error bars take as exact what no residual shows"
+"""How the note begins that says what estimates rest on."""
+DRIVES = "the scale of the drives"
+"""What such a note calls the forces that are given."""
 COMMON = 0.7
 """Correlation of the unmodelled forces of two joints from which on half of them has one cause, which is said."""
 SLOW = 1e-3
@@ -186,6 +192,8 @@ class Rest:
     sds: dict[str, float]
     """The same in standard deviations of the estimate, for a change of the number by `small`."""
     small: float = SMALL
+    shows: float = 0.0
+    """By how many standard deviations the residuals would tell such a change, if all else is as modelled."""
 
     @property
     def largest(self) -> tuple[str, float]:

@@ -191,6 +191,10 @@ class Scores:
         """Information of numbers asked about before anything is taken up."""
         return np.sum([x.size[list(numbers)] for x in self.reduced], axis=0)
 
+    def told(self, c: int) -> float:
+        """Root of the information that is left of a number asked about: by how many standard deviations the data tell a change of one."""
+        return float(np.linalg.norm(self._taken_out(self.T[:, [len(self.common) + c]])))
+
     def taken_up(self, c: int) -> np.ndarray:
         """What the parameters take up of a number asked about."""
         b, whole = np.zeros(self.lin.parameters), self.T[:, len(self.common) + c]

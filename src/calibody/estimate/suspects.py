@@ -1,7 +1,8 @@
 """What the model may lack: numbers that were held, each tested by its score at the solution.
 
-Every number that a mechanism of this kind often has and that was not estimated is a suspect: delay, gain and bias of a drive; bias, gain and delay of a channel; a tilt
-of the whole mechanism; damping, dry friction, Stribeck's drop, friction that depends on the direction, a spring or a rotor's inertia at a joint; a payload; a misplaced marker. One linearisation with a column for each
+Every number that a mechanism of this kind often has and that was not estimated is a suspect: scale, delay, lag and constant force of a drive, a motor that saturates; bias, gain and delay of a channel; a tilt
+of the whole mechanism; damping, dry friction, Stribeck's drop, friction that depends on the direction or not in proportion on the rate, a spring or a rotor's inertia at a joint; a payload, another centre of mass, another moment of inertia; a joint that sits elsewhere (the
+length of a link); a misplaced marker. One linearisation with a column for each
 says, without another fit, how far each would move from the value it was held at, how certainly (`scores.py`), and by how many of their standard deviations the
 estimates would move with it. So it is with terms that no number of the model stands for (`terms.py`) and with noise that is not what it was taken for (`innovations.py`). Probabilities count
 how many tests there are (Bonferroni), one level for all. A suspect whose gain is within `ALIKE` of the first one's is named beside it: these data cannot tell the two apart.
@@ -23,13 +24,14 @@ from calibody.estimate.innovations import MEMORIES, counts, memories, rows_of
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.rests import scales
-from calibody.estimate.result import ALIKE, SMALL, Part, Rest, Suspect
+from calibody.estimate.result import ALIKE, DRIVES, ROUGH, SMALL, Part, Rest, Suspect
 from calibody.estimate.scores import Pull, Scores
 from calibody.estimate.terms import terms, widened
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
 from calibody.mechanics.structure import HINGE, SLIDE
 from calibody.model import Model
+from calibody.model.elements import BALL
 from calibody.solve.condensed import step
 from calibody.solve.threads import one_thread
 
@@ -37,8 +39,13 @@ LACKING = 0.02
 """Probability, with all tests of a fit together, below which a suspect is named: with 1 % for runs that seem to disagree (uncertainty.DISAGREE) 3 % of the fits are suspected falsely."""
 SCREEN = 0.2
 """The same, from which a suspect of a fit with process noise is looked at more closely."""
+SCALED = 2.0
+"""Times that a scale may be off for it to be a suspect."""
 SHARP = 0.02
 """Rate below which a suspected dry friction is viscous, in units of the joint's own rms rate."""
+
+MOMENTS = "moments of inertia"
+"""What those of bodies and of rotors are called together: about the axis of a first joint they are the same."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +92,9 @@ def rests_on(tests: Tests) -> tuple[Rest, ...]:
     for k, t in enumerate(tests.scales, start=len(tests.asked)):
         moved = known.reported.by_theta @ -tests.scores.taken_up(k)[: known.reported.by_theta.shape[1]]
         each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if v]
-        sds = {n: float(SMALL * m / s) for n, m, _, s in each if np.isfinite(s) and s > 0.0}
-        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each}, sds))
+        small = ROUGH if t.words == DRIVES else SMALL
+        sds = {n: float(small * m / s) for n, m, _, s in each if np.isfinite(s) and s > 0.0}
+        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each}, sds, small, small * tests.scores.told(k)))
     return tuple(out)
 
 
@@ -95,12 +103,12 @@ class Tests:
 
     @one_thread
     def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> None:
-        tried, more = list(_tried(problem)), terms(problem, x, theta)
+        self.scales = scales(problem, x, theta)
+        tried, more = list(_tried(problem)), [*terms(problem, x, theta), *_clock(self.scales)]
         now = problem.model_of(0, theta)[0]
         self.asked = [_Asked(e.name, words, e.unit, e.initial, *_bounds(now, e), plural=plural) for e, words, plural in tried]
-        self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy) for t in more]
+        self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy, t.plural) for t in more]
         self.problem, self.x, self.p, self.known = problem, x, len(theta), known
-        self.scales = scales(problem, x, theta)
         self.wide = problem.with_entries([*problem.entries, *(e for e, *_ in tried)], SHARP)
         self.at = np.concatenate([theta, [e.initial for e, *_ in tried]])
         columns = [*more, *self.scales]
@@ -134,6 +142,12 @@ class Tests:
         exact = self._alone(slope)
         pulls = [exact[k] if k in close else p for k, p in enumerate(pulls)]
         return pulls, [self.scores.together(g, slope) if g in near else p for g, p in zip(self.groups, jointly, strict=True)]
+
+
+def _clock(rests: Sequence[Term]) -> Iterator[Term]:
+    """The sampling period is what estimates rest on, but where gravity or something else that is known sets the pace, the data tell it. (What gravity is, everybody knows.)"""
+    remedy = "Compare the clock of the recording with another: its times are too long or too short by this share (time_unit, dropped samples, a rate that is only nominal)."
+    yield from (replace(t, remedy=remedy, lower=-1.0, held=0.0, scale=1e-3) for t in rests if t.path == "time")
 
 
 @dataclass(frozen=True)
@@ -181,12 +195,13 @@ def _group(asked: Sequence[_Asked], numbers: Sequence[int], pull: Pull | None, s
     order = sorted(range(len(numbers)), key=lambda j: asked[numbers[j]].path)
     each = [(asked[numbers[j]], float(pull.changes[j]), float(pull.sds[j])) for j in order]
     parts = tuple(Part(a.path, a.held, a.held + change, sd, a.unit) for a, change, sd in each)
+    remedies = " ".join(dict.fromkeys(a.remedy for a, *_ in each if a.remedy))
     surest = max(parts, key=lambda part: abs(part.value - part.held) / part.sd)
     paths, words = ", ".join(part.path for part in parts), f"{each[0][0].plural} together"
     shifts = _shifts(known, pull.shift)
     numbered = surest.held, surest.value, surest.sd, surest.unit
     return _Found(
-        Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, parts=parts, explained=pull.explained), numbers, pull.changes, pull.shift
+        Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, (), remedies, parts, pull.explained), numbers, pull.changes, pull.shift
     )
 
 
@@ -247,7 +262,10 @@ def _tried(problem: Problem) -> Iterator[tuple[Entry, str, str]]:
 
 
 def _bounds(model: Model, entry: Entry) -> tuple[float, float]:
-    """Between which a suspect makes sense: friction that is skewed by more than itself would drive."""
+    """Between which a suspect makes sense: friction that is skewed by more than itself would drive, and a scale far from the one that was stated is another unit (`mistakes.py`), or stands for something else: where masses and
+    frictions follow it but for a little, it is all but free, and bars that allow for it without bounds would say that nothing is known."""
+    if entry.name.endswith(".gain"):
+        return entry.initial / SCALED, entry.initial * SCALED
     path, skew, _ = entry.name.partition("_skew")
     if not skew:
         return entry.lower, entry.upper
@@ -266,6 +284,7 @@ def _of_channels(problem: Problem) -> Iterator[tuple[str, str, str]]:
 def _of_drives(problem: Problem) -> Iterator[tuple[str, str, str]]:
     for path in dict.fromkeys(drive.channel for run in problem.runs for drive in run.recording.drives):
         if path.startswith("actuator."):
+            yield f"{path}.gain", f"a scale of {path}", "scales of drives"
             yield f"{path}.delay", f"a delay of {path}", "delays of drives"
             yield f"{path}.time_constant", f"a lag of {path}", ""
             yield f"{path}.bias", f"a constant force of {path}", "constant forces of drives"
@@ -288,7 +307,7 @@ def _of_joints(problem: Problem) -> Iterator[tuple[str, str, str]]:
         yield f"{at}.friction", f"dry friction of {at}", ""
         yield f"{at}.damping", f"viscous friction of {at}", ""
         yield f"{at}.stiffness", f"a spring at {at}", ""
-        yield f"{at}.armature", f"a rotor's inertia at {at}", ""
+        yield f"{at}.armature", f"a rotor's inertia at {at}", MOMENTS
         if joint.stribeck > 0.0 and joint.name in rubbed:
             yield f"{at}.stribeck", f"friction of {at} that falls with the rate (Stribeck)", ""
         if joint.name not in driven and (joint.friction > 0.0 or f"{at}.friction" in estimated):
@@ -303,6 +322,17 @@ def _of_sites(problem: Problem) -> Iterator[tuple[str, str]]:
             yield f"site.{name}.position.{axis}", f"a misplaced site.{name}"
 
 
-def _of_bodies(problem: Problem) -> Iterator[tuple[str, str]]:
-    for body in problem.model.bodies:
-        yield f"body.{body.name}.mass", f"another mass of body.{body.name} (a payload)"
+def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
+    """What the model's file says of every body that moves, and of where its joints are in the one before: drawings, weighed and measured by nobody, are as often wrong as anything."""
+    model = problem.model
+    for body in model.bodies:
+        at = f"body.{body.name}"
+        yield f"{at}.mass", f"another mass of {at} (a payload)", ""
+        if body.mass > 0.0:
+            for axis in "xyz":
+                yield f"{at}.com.{axis}", f"another centre of mass of {at} ({axis})", "centres of mass"
+            for axis in ("xx", "yy", "zz"):
+                yield f"{at}.inertia.{axis}", f"another moment of inertia of {at} ({axis})", MOMENTS
+        for joint in [j for j in model.joints_of(body.name) if j.kind in (HINGE, SLIDE, BALL)][:1]:
+            for axis in "xyz":
+                yield f"joint.{joint.name}.position.{axis}", f"another place of joint.{joint.name} in the body before it ({axis}: the length of a link)", "places of joints"

@@ -6,6 +6,11 @@ spring with any rotor it is `-(J_r/k) u''` to first order, u the force of the mo
 
 **Stribeck's drop** depends on a rate that no fit without it knows: it is tried at several.
 
+**A force that is given** (a drive of a joint's force, which no actuator stands for) may be wrong by a factor, late or off by a constant: columns -u, u' and -1 among the forces on the joint. A motor that **saturates** gives
+nothing beyond some level: a column `sign(u) max(|u| - level, 0)`, tried at several, since only the logs of what was asked for, not of what was given, are wrong like this.
+
+**Friction that is not in proportion to the rate** (air, oil) is a column of `|rho| rho`.
+
 **A start that is known** exactly is an equation, `value - y = 0`; if it is off by d, the column is -1. One with a standard deviation is a sample.
 """
 
@@ -38,7 +43,10 @@ STRIBECK = (0.05, 0.2, 0.5)
 """Rates at which Stribeck's drop is tried, in units of the joint's rms rate: from about the slowest that the law of dry friction resolves in a fit (suspects.SHARP) to where it is hardly told from
 viscous friction, a factor of three or so apart, over which the extra friction near reversals changes little but in size."""
 
-
+SATURATED = (0.5, 0.7, 0.85, 0.95)
+"""Shares of a force's samples that are smaller than the level at which a motor is tried to end: of what was asked for in a closed loop that saturates, the largest is many times that."""
+BEYOND = 1.5
+"""Share of what is beyond the level that is missing, at most: 1 of a motor that ends there, some more where the level is not quite that."""
 STARTS = 24
 """Known starts up to which each is a suspect of its own: with very many runs their columns would cost more than the fit."""
 
@@ -53,6 +61,8 @@ class Term:
     remedy: str
     """What to do: it cannot simply be estimated."""
     by_run: tuple[tuple[np.ndarray, np.ndarray], ...]
+    plural: str = ""
+    """What several of its kind are called; empty where they are not asked about together."""
     held: float = 0.0
     lower: float = 0.0
     upper: float = np.inf
@@ -65,7 +75,7 @@ def terms(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term
     views = [_View.of(problem, r, states, theta) for r, states in enumerate(x)]
     for joint in problem.model.joints:
         if joint.kind in (HINGE, SLIDE):
-            out += [*_transmission(views, joint), *_stribeck(problem, views, joint)]
+            out += [*_transmission(views, joint), *_stribeck(problem, views, joint), *_drag(views, joint), *_given(views, joint)]
     return [t for t in out if any(F.any() or C.any() for F, C in t.by_run)]
 
 
@@ -197,7 +207,44 @@ def _transmission(views: Sequence[_View], joint: Joint) -> Iterator[Term]:
         yield Term(f"{at}.play", f"backlash {between}", unit["s"], remedy, ahead(half, False))
 
 
+# -- drives ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _given(views: Sequence[_View], joint: Joint) -> Iterator[Term]:
+    """A force that drives exert: what it would be if a motor ended at some level; and, of a force that is given as such, factor, delay and constant."""
+    drives = [view.driving(joint) for view in views]
+    if not any(u.any() for u in drives):
+        return
+    path, unit = f"joint.{joint.name}.force", joint.units["f"]
+    pushed = lambda forces: tuple((0.0 * v.read(joint, f), v.pushed(joint, f)) for v, f in zip(views, forces, strict=True))  # noqa: E731
+    limit = f"Give the force that was exerted, not the one that was asked for, or let the drive end where the motor does (in an MJCF file ctrlrange or forcerange of its actuator; limits of {path} in the log)."
+    for level in np.unique(np.quantile(np.abs(np.concatenate(drives)), SATURATED)):
+        beyond = [np.sign(u) * np.maximum(np.abs(u) - level, 0.0) for u in drives]
+        words = f"a motor that gives no more than about {level:.2g} {unit} at joint.{joint.name}"
+        yield Term(f"{path}.saturation", words, "", limit, pushed([-b for b in beyond]), upper=BEYOND)
+    if not any(d.channel == path for view in views for d in view.run.recording.drives):
+        return
+    correct = f"Correct the column of {path} in the experiment (%s), or give it as the control of an actuator of the model, whose %s can be estimated."
+    yield Term(f"{path}.gain", f"a scale of {path}", "", correct % ("scale", "gain"), pushed(drives), "scales of drives", 1.0, 0.5, 2.0, 1.0)
+    late = [-np.gradient(u, view.run.h) for view, u in zip(views, drives, strict=True)]
+    yield Term(f"{path}.delay", f"a delay of {path}", "s", correct % ("shift its clock", "delay"), pushed(late), "delays of drives", lower=-np.inf)
+    constant = [np.ones_like(u) for u in drives]
+    yield Term(f"{path}.bias", f"a constant force of {path}", unit, correct % ("offset", "bias"), pushed(constant), "constant forces of drives", lower=-np.inf)
+
+
 # -- friction ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _drag(views: Sequence[_View], joint: Joint) -> Iterator[Term]:
+    """Friction that grows with the rate otherwise than in proportion."""
+    unit = f"{joint.units['f']} s^2/{joint.units['s']}^2"
+    by = []
+    for view in views:
+        rho = assembly.interval_rates(view.frames, view.run.h)[1][view.place(joint)]
+        by.append((np.zeros(view.run.samples + view.run.layout.priors), view.pushed(joint, -observe.mean_matrix(view.run.K) @ (np.abs(rho) * rho))))
+    at = f"joint.{joint.name}"
+    remedy = f"No law of the model grows with the square of the rate: move {at} at rates as in its use, or let unmodelled forces take it up (method.process_noise)."
+    yield Term(f"{at}.drag", f"friction of {at} that does not grow in proportion to the rate (air, oil)", unit, remedy, tuple(by), lower=-np.inf)
 
 
 def _stribeck(problem: Problem, views: Sequence[_View], joint: Joint) -> Iterator[Term]:

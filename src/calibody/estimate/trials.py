@@ -99,8 +99,9 @@ def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
     if result.converged and _forced(result) and trials.fitted(model, trials.piece, _ended(result, unknowns), moved=False).ratio < LOST * motion:
         return ()
     before = trials.fitted(model, trials.piece, unknowns, moved=False).ratio
-    lacking = (trials.fitted(model, trials.piece, {**unknowns, s.path: Unknown(s.value)}) for s in result.lacks[:2] if not s.remedy)
-    outdone = min((tried.ratio for tried in lacking), default=math.inf)
+    lacking = {
+        s.path: trials.fitted(model, trials.piece, {**unknowns, s.path: Unknown(s.value)}).ratio for s in result.lacks[:2] if not s.remedy and not s.parts
+    }
     found: list[tuple[Suspicion, _Tried]] = []
     for suspicion in sorted(suspicions(model, trials.piece), key=lambda s: s.complexity):
         if found and suspicion.complexity > found[0][0].complexity:
@@ -108,7 +109,7 @@ def mistakes(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
         tried = trials.without(suspicion)
         if _collapsed(tried.ratio, before, motion):
             found.append((suspicion, tried))
-    return tuple(_named(found, before, outdone))
+    return tuple(_named(found, before, lacking))
 
 
 def _collapsed(ratio: float, before: float, motion: float) -> bool:
@@ -118,9 +119,10 @@ def _collapsed(ratio: float, before: float, motion: float) -> bool:
     return ratio < MUCH * before < math.inf
 
 
-def _named(found: list[tuple[Suspicion, _Tried]], before: float, outdone: float) -> Iterator[Mistake]:
+def _named(found: list[tuple[Suspicion, _Tried]], before: float, lacking: Mapping[str, float]) -> Iterator[Mistake]:
+    found = [(s, tried) for s, tried in found if not _as_well(s, tried, lacking)]
     best = min((tried.ratio for _, tried in found), default=math.inf)
-    if not best < math.inf or outdone**2 < best**2 / ALIKE:
+    if not best < math.inf or min(lacking.values(), default=math.inf) ** 2 < best**2 / ALIKE:
         return
     close = sorted((pair for pair in found if pair[1].ratio ** 2 <= ALIKE * best**2), key=lambda pair: pair[0].complexity)
     simplest, seen = close[0][0].complexity, set()
@@ -141,6 +143,12 @@ def _ended(result: Result, unknowns: Unknowns) -> Unknowns:
     """The same unknowns, beginning where a fit ended; those of one run where they began."""
     found = {e.name: float(value) for e, value in zip(result.problem.entries, result.theta, strict=True)}
     return {name: replace(u if isinstance(u, Unknown) else Unknown(), initial=found[name]) if name in found else u for name, u in unknowns.items()}
+
+
+def _as_well(suspicion: Suspicion, tried: _Tried, lacking: Mapping[str, float]) -> bool:
+    """Whether another number that the model lacks explains as much as a factor that is no unit: scaled angles of a swing look like a longer pendulum, and nobody has mistyped anything."""
+    others = [ratio for path, ratio in lacking.items() if path not in suspicion.unknowns]
+    return suspicion.kind == "gain" and min(others, default=math.inf) ** 2 < ALIKE * tried.ratio**2
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from calibody.estimate.result import COARSE, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED
+import numpy as np
+
+from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion (rms): close below the first, far off above the second. The model then explains less than 1 - 0.3^2 = 91 % of the motion's variance."""
 AGREED = 0.15
 """Relative error of the forces of all joints below which they say that the model is right, whatever a free prediction does."""
+STRAY = 0.05
+"""Share of a channel's samples that may be outliers: where more are, something else than single readings is wrong."""
 STILL = 3.0
 """Spread of a channel, in units of its noise, below which it stands still."""
 IMPOSSIBLE = "The estimates are not physically possible together"
@@ -119,7 +123,7 @@ def verdict(found: Saved) -> Verdict:
         which = "the parameter" if total else "motion and forces"
     worst = BAD if any(i.level == BAD for i in items) else MIND if any(i.level == MIND for i in items) else GOOD
     said = {
-        GOOD: f"Calibrated: {which} determined, and nothing speaks against the model.",
+        GOOD: f"Calibrated: {which} determined, and nothing speaks against the model{_taken(found)}.",
         MIND: f"Calibrated with reservations: {which} determined.",
         BAD: f"Not to be trusted before the points below are looked into: {which} determined.",
     }
@@ -128,6 +132,12 @@ def verdict(found: Saved) -> Verdict:
     elif _moving(found):
         said[BAD] = f"Not calibrated yet: something is missing that moves estimates by more than they scatter.{_suspicion(found)}"
     return Verdict(worst, said[worst], items)
+
+
+def _taken(found: Saved) -> str:
+    """What nothing could speak against, and is seldom known well."""
+    scaled = any(note.startswith(EXACT) and DRIVES in note for note in found.notes)
+    return f" ({DRIVES} is taken as exact: no residual would show it)" if scaled else ""
 
 
 def _unexplained(found: Saved) -> list[str]:
@@ -139,8 +149,20 @@ def _unexplained(found: Saved) -> list[str]:
 
 def _largest_residual(found: Saved) -> float:
     """Times the stated noise, of any channel; 0 where the noise was found from the residuals themselves."""
-    fit = found.document["fit"]
-    return max((f["rms_over_sd"] for f in fit.values() if f["rms_over_sd"] is not None), default=0.0) if found.document["noise"]["given"] else 0.0
+    return max(_sizes(found).values(), default=0.0) if found.document["noise"]["given"] else 0.0
+
+
+def _sizes(found: Saved) -> dict[str, float]:
+    """Residuals over their noise, by channel: rms of all but a few samples that are listed as outliers. Those say nothing about the model, and one in a hundred, fifty times the noise off, makes the rms five times the noise."""
+    sizes = {c: f["rms_over_sd"] for c, f in found.document["fit"].items() if f["rms_over_sd"] is not None}
+    struck = {o.channel for o in found.outliers}
+    for channel in struck & set(sizes):
+        series = [(c.deviation, [o.time for o in found.outliers if (o.run, o.channel) == (c.run, channel)]) for c in found.fit if c.channel == channel]
+        times = [c.times for c in found.fit if c.channel == channel]
+        kept = np.concatenate([d[~np.isin(t, off)] for (d, off), t in zip(series, times, strict=True)])
+        if len(kept) > (1.0 - STRAY) * sum(len(t) for t in times):
+            sizes[channel] = float(np.sqrt(np.mean(kept**2)))
+    return sizes
 
 
 def mistaken(found: Saved) -> str:
@@ -307,7 +329,8 @@ def _residuals(found: Saved) -> Iterator[Item]:
     if not fit:
         return
     given = bool(found.document["noise"]["given"])
-    large = [c for c, f in fit.items() if given and f["rms_over_sd"] is not None and f["rms_over_sd"] > LARGE]
+    bulk = _sizes(found)
+    large = [c for c, size in bulk.items() if given and size > LARGE]
     posed = found.mesh is not None and not found.mesh.h  # every pose has coordinates of its own, which take up most of the noise of some channels
     small = [c for c, f in fit.items() if given and not posed and f["rms_over_sd"] is not None and f["rms_over_sd"] < SMALL]
     smoothed = bool(found.slow_forces) or any(sd > 0.0 for sd in found.process_noise.values())  # such residuals are small and have a memory by themselves
@@ -316,7 +339,7 @@ def _residuals(found: Saved) -> Iterator[Item]:
     question = "Do the residuals look like noise?"
     sizes = tuple(f"{c}: rms {plain(f['rms'], 3)} {f.get('unit', '')}, {plain(f['rms_over_sd'], 3)} times its noise." for c, f in fit.items())
     if large:
-        worst = max(fit[c]["rms_over_sd"] for c in large)
+        worst = max(bulk[c] for c in large)
         sentence = f"No: those of {listed(large)} are up to {plain(worst, 3)} times the stated noise. The error bars were inflated; look for something the model lacks."
         yield Item(question, BAD if worst > 3 else MIND, sentence, sizes)
     elif smoothed and not coloured:

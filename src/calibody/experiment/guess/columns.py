@@ -15,16 +15,10 @@ from calibody.recording.units import UNITS
 SURE, LIKELY, UNSURE = "sure", "likely", "unsure"
 ELECTRIC_UNITS = ("V", "mV", "A", "mA", "%")
 """Of controls, which no channel is measured in."""
-_SITE = {
-    "acc": "acceleration",
-    "accel": "acceleration",
-    "gyro": "angular_rate",
-    "pos": "position",
-    "position": "position",
-    "marker": "position",
-    "force": "force",
-    "torque": "torque",
-}
+_INERTIAL = dict.fromkeys(("acc", "accel", "acceleration", "accelerometer"), "acceleration")
+_INERTIAL |= dict.fromkeys(("gyro", "gyr", "gyroscope", "omega", "angular", "rate"), "angular_rate")
+"""What the words of an inertial sensor mean: it needs no name where a model has one site."""
+_SITE = _INERTIAL | {"pos": "position", "position": "position", "marker": "position", "force": "force", "torque": "torque"}
 
 
 @dataclass(frozen=True)
@@ -70,11 +64,13 @@ def matched(model: Model, table: Table, clock: str) -> Columns:
     for column in (c for c in table.columns if c != clock):
         split = names.words(_bare(table, column))
         match = _site(column, split, sites) or _named(model, column, split, known, moved)
-        quantity = names.quantity(split)
+        quantity = names.quantity(split) if match is None else UNUSED
         if quantity == CONTROL and not model.actuators and not names.electric(split):
             quantity = COMMAND  # of a model without actuators: what drives is a torque
         if match is not None and match.quantity != UNUSED:
             found.append(match)
+        elif match is not None and match.quantity == UNUSED and match.element in sites:
+            unused[column] = f'nothing that a sensor on the site "{match.element}" reads by its name'
         elif quantity in (None, UNUSED):
             unused[column] = "its name says nothing that a fit reads" if quantity is None else "wanted, filtered or derived values are no measurement"
         else:
@@ -108,11 +104,20 @@ class _Open:
 
 
 def _site(column: str, split: Sequence[str], sites: dict[str, list[str]]) -> Match | None:
-    site = names.named(split, sites) if split and split[-1] in ("x", "y", "z") else None
+    """A component of what a site's sensor reads; of a place where no word says what else it is."""
+    if not split or split[-1] not in ("x", "y", "z"):
+        return None
+    named = names.named(split, sites)
+    inertial = "rate" not in split and any(w in _INERTIAL for w in split)
+    site = named or (next(iter(sites)) if len(sites) == 1 and inertial else None)
     if site is None:
         return None
-    quantity = next((_SITE[w] for w in split if w in _SITE), "position")
-    return Match(column, f"site.{site}.{quantity}.{split[-1]}", "site", f"{site}.{quantity}.{split[-1]}", f'the name has that of the site "{site}"', LIKELY)
+    rest = names.left_over(split[:-1], (*names.words(site), *sites[site], "imu"))
+    quantity = next((_SITE[w] for w in rest if w in _SITE), "position" if not rest else UNUSED)
+    why, sure = (f'the name has that of the site "{site}"', LIKELY) if named else (f'the only site is "{site}"', UNSURE)
+    if quantity == UNUSED or "linear" in rest and quantity != "acceleration":
+        return Match(column, "", UNUSED, site, why, sure)
+    return Match(column, f"site.{site}.{quantity}.{split[-1]}", "site", f"{site}.{quantity}.{split[-1]}", why, sure)
 
 
 def _named(model: Model, column: str, split: Sequence[str], known: dict[str, dict[str, list[str]]], moved: dict[str, str]) -> Match | None:

@@ -79,8 +79,7 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     )
     joints = [m.element for m in runs[0].columns.of(POSITION, RATE).values()]
     whole, recordings = added(model, (), (), payloads), experiment.runs()
-    driven = all(spec.drive for spec in experiment.recordings)
-    given = unknowns.candidates(whole, joints, carried and carried.name, found, driven)
+    given = unknowns.candidates(whole, joints, carried and carried.name, found, _pushed(model, experiment.recordings))
     kept, said = unknowns.kept(whole, recordings, given)
     experiment = dataclasses.replace(experiment, unknowns=kept)
     own = {(g.what, g.value): g for run in reversed(runs) for g in reversed(run.guesses)}  # what several logs have in common, once, as the first says it
@@ -115,6 +114,16 @@ def _still(model: Model, logs: Sequence[Path]) -> dict[str, float]:
     light = {j.name: j.reference for j in ends if sum(model.body(b).mass for b in below[j.body]) < LIGHT * moving}
     coupled = {j for lp in model.loops for j in (lp.joint1, lp.joint2) if j and j not in light}
     return {j: s for j, s in light.items() if not any({lp.joint1, lp.joint2} & coupled for lp in model.loops if j in (lp.joint1, lp.joint2))}
+
+
+def _pushed(model: Model, runs: Sequence[RunSpec]) -> set[str]:
+    """Joints that drives move; none where a run has no drive at all. An actuator on several joints counts for all."""
+    if not all(spec.drive for spec in runs):
+        return set()
+    names = {channel.removeprefix("actuator.") for spec in runs for channel in spec.drive if channel.startswith("actuator.")}
+    actuated = {model.tables["actuator"][name].joint for name in names}
+    direct = {j.name for j in model.joints if any(f"joint.{j.name}.force" in spec.drive for spec in runs)}
+    return {j.name for j in model.joints} if actuated - {j.name for j in model.joints} else direct | actuated
 
 
 def _of_still(model: Model, still: Mapping[str, float], joints: Sequence[str]) -> list[Guess]:

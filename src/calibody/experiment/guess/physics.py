@@ -2,9 +2,10 @@
 
 With q, its rate v and acceleration a from a low-pass of the positions, and the torques tau through the same low-pass,
 
-    tau = sum_bodies c_b ID_b(q, v, a) + damping v + friction sign(v)
+    tau = sum_bodies c_b ID_b(q, v, a) + rest(q, v, a) + stiffness (q - springref) + damping v + friction sign(v)
 
-is linear in the factors c_b of the bodies' masses; with a payload these are 1, and the payload's mass and its mass times its place come instead. The factor of a single joint, with which its torque is fitted best, tells units and signs (1000: millinewton metres; -1: the other direction); shifting tau by half a sample tells whether a sample is held until the next one
+is linear in the factors c_b of the bodies' masses and, where the model has springs at joints, in their stiffness; the rest (rotors behind gears, springs between points) is the model's. With a payload the factors and the
+springs are the model's too, and the payload's mass and its mass times its place come instead. The factor of a single joint, with which its torque is fitted best, tells units and signs (1000: millinewton metres; -1: the other direction); shifting tau by half a sample tells whether a sample is held until the next one
 or belongs to its instant; friction and payload are first values for a fit. This is no estimate: noise in the positions makes accelerations wrong, and no error bar says by how much.
 """
 
@@ -61,6 +62,8 @@ class Explained:
     damping: dict[str, float]
     friction: dict[str, float]
     """By joint, where it makes a difference; in SI units."""
+    stiffness: dict[str, float]
+    """By joint, where the model has a spring; none with a payload."""
     hold: str
     payload: tuple[float, np.ndarray] | None
     """Mass and centre of mass."""
@@ -95,7 +98,8 @@ def explained(model: Model, motion: Motion, payload: Body | None = None) -> Expl
     """The regression, with the better hold; `payload` is the frame it hangs on, as a body without mass."""
     bare = _without_friction(model)
     own = forces_along(bare, motion.q, motion.v, motion.a)
-    shared, known = (_body_columns(bare, motion), 0.0 * own) if payload is None else (_payload_columns(bare, payload, motion, own), own)
+    springy = [] if payload is not None else _springy(model, motion)
+    shared, known = _linear(bare, motion) if payload is None else (_payload_columns(bare, payload, motion, own), own)
     found = {hold: _regressed(motion, motion.torque[hold] - known, motion.torque[hold], shared) for hold in ("zero", "linear")}
     hold = "linear" if found["linear"][0] < CLEARLY * found["zero"][0] else "zero"
     _, left, damping, friction, first = found[hold]
@@ -103,17 +107,18 @@ def explained(model: Model, motion: Motion, payload: Body | None = None) -> Expl
     carried = (float(first[0]), first[1:4] / first[0]) if payload is not None and first[0] > 0.0 else None
     sizes, rates = (np.sqrt(np.mean(x**2, axis=0)) for x in (motion.torque[hold], motion.v))
     little = {j: LITTLE * float(f / r) for j, f, r in zip(motion.joints, sizes, rates, strict=True) if f > 0.0 and r > 0.0}
-    return Explained(factor, left, damping, friction, hold, carried, little)
+    stiffness = dict(zip(springy, map(float, first[len(first) - len(springy) :]), strict=True))
+    return Explained(factor, left, damping, friction, stiffness, hold, carried, little)
 
 
 def unexplained(model: Model, motion: Motion) -> float:
     """Share of all joints' torques that no masses and frictions explain, none of them negative, whichever the torques' sign: a motion that belongs to other joints needs negative ones."""
-    shared = _body_columns(_without_friction(model), motion)
+    shared, known = _linear(_without_friction(model), motion)
     torque = motion.torque["zero"]
     weight = _weights(torque, shared)
     columns = _columns(motion, shared, weight, np.ones(len(motion.joints), dtype=bool))
     scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
-    return min(nnls(columns / scale, side * (torque * weight).ravel())[1] ** 2 for side in (1.0, -1.0)) / len(torque)
+    return min(nnls(columns / scale, ((side * torque - known) * weight).ravel())[1] ** 2 for side in (1.0, -1.0)) / len(torque)
 
 
 def _without_friction(model: Model) -> Model:
@@ -121,13 +126,24 @@ def _without_friction(model: Model) -> Model:
     return dataclasses.replace(model, joints=tuple(joints), actuators=())
 
 
-def _body_columns(model: Model, motion: Motion) -> list[np.ndarray]:
-    """What every body that moves needs by itself."""
-    out = []
-    for body in (b for b in model.bodies if b.mass > 0.0):
-        others = [b if b is body else dataclasses.replace(b, mass=0.0, com=(0.0, 0.0, 0.0), inertia=(0.0,) * 6) for b in model.bodies]
-        out.append(forces_along(dataclasses.replace(model, bodies=tuple(others), springs=()), motion.q, motion.v, motion.a))
-    return [column for column in out if np.any(column)]
+def _springy(model: Model, motion: Motion) -> list[str]:
+    """Joints that have a spring."""
+    return [j for j in motion.joints if model.joint(j).stiffness > 0.0]
+
+
+def _linear(model: Model, motion: Motion) -> tuple[list[np.ndarray], np.ndarray]:
+    """What every body that moves needs by itself, and a spring of 1 N m/rad at every joint that has one; and what all the rest of the model needs."""
+
+    def needed(bodies: tuple[Body, ...]) -> np.ndarray:
+        return forces_along(dataclasses.replace(model, bodies=bodies, joints=loose), motion.q, motion.v, motion.a)
+
+    springy, loose = _springy(model, motion), tuple(dataclasses.replace(j, stiffness=0.0) for j in model.joints)
+    without = tuple(dataclasses.replace(b, mass=0.0, com=(0.0, 0.0, 0.0), inertia=(0.0,) * 6) for b in model.bodies)
+    rest = needed(without)
+    columns = [needed((*without[:k], b, *without[k + 1 :])) - rest for k, b in enumerate(model.bodies) if b.mass > 0.0]
+    each = np.arange(len(motion.joints))
+    pulls = [np.where(each == k, motion.q - model.joint(j).springref, 0.0) for k, j in enumerate(motion.joints) if j in springy]
+    return [*(c for c in columns if np.any(c)), *pulls], rest
 
 
 def _payload_columns(model: Model, payload: Body, motion: Motion, own: np.ndarray) -> list[np.ndarray]:

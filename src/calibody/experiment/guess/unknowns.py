@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -24,8 +24,9 @@ ALONE = 0.99
 """Share of an unknown in directions that the data leave open, from which it is open by itself."""
 
 
-def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, driven: bool) -> dict[str, Unknown]:
-    """The payload and friction of the observed joints, then moments of the payload, or masses, or moments of bodies that nothing drives: the ones to keep first."""
+def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, pushed: Collection[str]) -> dict[str, Unknown]:
+    """The payload, friction and springs of the observed joints (a spring is one that the model has), then moments of the payload, or masses, and moments of bodies on joints that nothing drives: the ones to keep first. `pushed` are the joints that a log drives."""
+    driven = bool(pushed)
     out: dict[str, Unknown] = {}
     if payload is not None:
         out |= {f"body.{payload}.{number}": Unknown() for number in ("mass", "com.x", "com.y", "com.z")}
@@ -33,13 +34,14 @@ def candidates(model: Model, joints: Sequence[str], payload: str | None, found: 
     out |= {f"joint.{j}.damping": Unknown(_first(model, f"joint.{j}.damping", found and found.damping.get(j), little.get(j, 0.01)), lower=0.0) for j in joints}
     rubbing = [j for j in joints if (found is not None and j in found.friction) or model.joint(j).friction > 0.0]
     out |= {f"joint.{j}.friction": Unknown(_first(model, f"joint.{j}.friction", found and found.friction.get(j), 0.01), lower=0.0) for j in rubbing}
+    out |= {f"joint.{j}.stiffness": Unknown(_spring(model, j, found), lower=0.0) for j in joints if model.joint(j).stiffness > 0.0 and payload is None}
     if payload is not None:
         out |= {f"body.{payload}.inertia.{number}": Unknown(lower=0.0) for number in ("xx", "yy", "zz")}
-    elif driven:
-        out |= {f"body.{b.name}.mass": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints)}
-    else:  # free swings tell how the mass lies, not how much there is
-        out |= {f"body.{b.name}.inertia.{c}": Unknown() for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints) for c in ("xx", "yy", "zz")}
-    return out
+        return out
+    links = [b.name for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints)]
+    out |= {f"body.{b}.mass": Unknown() for b in links if driven}
+    swinging = [b for b in links if not driven or model.joints_of(b) and not pushed & {j.name for j in model.joints_of(b)}]  # free swings tell how the mass lies, not how much there is
+    return out | {f"body.{b}.inertia.{c}": Unknown() for b in swinging for c in ("xx", "yy", "zz")}
 
 
 def _first(model: Model, path: str, value: float | None, little: float) -> float | None:
@@ -47,6 +49,12 @@ def _first(model: Model, path: str, value: float | None, little: float) -> float
     if model[path] >= little:
         return None
     return rounded(value) if value is not None and value > little else rounded(little)
+
+
+def _spring(model: Model, joint: str, found: Explained | None) -> float | None:
+    """What the regression says, if that is a spring at all: a stiffness of a file is often a guess, and many times off it moves a resonance out of sight."""
+    value = 0.0 if found is None else found.stiffness.get(joint, 0.0)
+    return rounded(value) if value > 0.0 and found is not None and found.left.get(joint, 1.0) < LEAST_SHARE else None
 
 
 def _links(model: Model) -> list[Body]:
