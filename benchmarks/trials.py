@@ -138,41 +138,78 @@ def motors(*joints: str) -> str:
     return "<actuator>" + "".join(f'<motor name="m_{j}" joint="{j}"/>' for j in joints) + "</actuator>"
 
 
-SCARA = mjcf("scara", """
+SCARA = mjcf(
+    "scara",
+    """
 <body name="inner" pos="0 0 0.4"><joint name="q1" axis="0 0 1" damping="0.8" armature="0.05"/><inertial pos="0.15 0 0" mass="4" diaginertia="0.01 0.05 0.05"/>
  <body name="outer" pos="0.3 0 0"><joint name="q2" axis="0 0 1" damping="0.4" armature="0.02"/><inertial pos="0.12 0 0" mass="2.5" diaginertia="0.006 0.03 0.03"/>
-  <body name="quill" pos="0.25 0 0"><joint name="q3" type="slide" axis="0 0 -1" damping="8"/><inertial pos="0 0 -0.1" mass="1.2" diaginertia="0.004 0.004 0.001"/></body></body></body>""")
-CRANE = mjcf("crane", """
+  <body name="quill" pos="0.25 0 0"><joint name="q3" type="slide" axis="0 0 -1" damping="8"/><inertial pos="0 0 -0.1" mass="1.2" diaginertia="0.004 0.004 0.001"/></body></body></body>""",
+)
+CRANE = mjcf(
+    "crane",
+    """
 <body name="trolley" pos="0 0 2"><joint name="x" type="slide" axis="1 0 0" damping="6"/><inertial pos="0 0 0" mass="5" diaginertia="0.1 0.1 0.1"/>
- <body name="load"><joint name="sway" axis="0 -1 0" damping="0.02"/><inertial pos="0 0 -1.1" mass="3" diaginertia="0.02 0.02 0.02"/></body></body>""", motors("x"))
-ELBOW = mjcf("elbow", """
+ <body name="load"><joint name="sway" axis="0 -1 0" damping="0.02"/><inertial pos="0 0 -1.1" mass="3" diaginertia="0.02 0.02 0.02"/></body></body>""",
+    motors("x"),
+)
+ELBOW = mjcf(
+    "elbow",
+    """
 <body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.5" armature="0.05"/><inertial pos="0 0 -0.15" mass="2" diaginertia="0.02 0.02 0.005"/>
- <body name="forearm" pos="0 0 -0.3"><joint name="elbow" axis="0 1 0" damping="0.2" armature="0.02"/><inertial pos="0 0 -0.12" mass="1.2" diaginertia="0.01 0.01 0.01"/></body></body>""", motors("shoulder", "elbow"))
-GIMBAL = mjcf("gimbal", """
+ <body name="forearm" pos="0 0 -0.3"><joint name="elbow" axis="0 1 0" damping="0.2" armature="0.02"/><inertial pos="0 0 -0.12" mass="1.2" diaginertia="0.01 0.01 0.01"/></body></body>""",
+    motors("shoulder", "elbow"),
+)
+GIMBAL = mjcf(
+    "gimbal",
+    """
 <body name="yaw"><joint name="yaw" axis="0 0 1" damping="0.03"/><inertial pos="0.02 0 0.01" mass="0.5" diaginertia="0.002 0.002 0.003"/>
  <body name="roll"><joint name="roll" axis="1 0 0" damping="0.02"/><inertial pos="0 0.02 0.01" mass="0.4" diaginertia="0.0015 0.001 0.0015"/>
-  <body name="pitch"><joint name="pitch" axis="0 1 0" damping="0.02"/><inertial pos="0.01 0 0.02" mass="0.6" diaginertia="0.001 0.0015 0.001"/><site name="imu" pos="0.05 0.02 0.03"/></body></body></body>""")
-BALL = mjcf("ball", """
+  <body name="pitch"><joint name="pitch" axis="0 1 0" damping="0.02"/><inertial pos="0.01 0 0.02" mass="0.6" diaginertia="0.001 0.0015 0.001"/><site name="imu" pos="0.05 0.02 0.03"/></body></body></body>""",
+)
+BALL = mjcf(
+    "ball",
+    """
 <body name="bob" pos="0 0 1"><joint name="socket" type="ball" damping="0.01"/><inertial pos="0.01 0 -0.25" mass="0.8" diaginertia="0.008 0.008 0.006"/>
- <site name="a" pos="0.03 0 -0.35"/><site name="b" pos="-0.03 0.04 -0.2"/></body>""")
-CART = mjcf("cart", """
-<body name="cart"><joint name="rail" type="slide" axis="1 0 0" damping="1.5" stiffness="60"/><inertial pos="0 0 0" mass="1.5" diaginertia="0.01 0.01 0.01"/></body>""", motors("rail"))
-POLE = mjcf("cartpole", """
+ <site name="a" pos="0.03 0 -0.35"/><site name="b" pos="-0.03 0.04 -0.2"/></body>""",
+)
+CART = mjcf(
+    "cart",
+    """
+<body name="cart"><joint name="rail" type="slide" axis="1 0 0" damping="1.5" stiffness="60"/><inertial pos="0 0 0" mass="1.5" diaginertia="0.01 0.01 0.01"/></body>""",
+    motors("rail"),
+)
+POLE = mjcf(
+    "cartpole",
+    """
 <body name="cart"><joint name="slider" type="slide" axis="1 0 0" damping="3"/><inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
- <body name="pole"><joint name="hinge" axis="0 1 0" damping="0.005"/><inertial pos="0 0 -0.3" mass="0.3" diaginertia="0.009 0.009 0.009"/></body></body>""", motors("slider"))
-ACROBOT = mjcf("acrobot", """
+ <body name="pole"><joint name="hinge" axis="0 1 0" damping="0.005"/><inertial pos="0 0 -0.3" mass="0.3" diaginertia="0.009 0.009 0.009"/></body></body>""",
+    motors("slider"),
+)
+ACROBOT = mjcf(
+    "acrobot",
+    """
 <body name="upper_arm" pos="0 0 2"><joint name="shoulder" axis="0 1 0" damping="0.05"/><inertial pos="0 0 -0.5" mass="1" diaginertia="0.083 0.083 0.002"/>
- <body name="lower_arm" pos="0 0 -1"><joint name="elbow" axis="0 1 0" damping="0.05"/><inertial pos="0 0 -0.5" mass="1" diaginertia="0.083 0.083 0.083"/></body></body>""", motors("elbow"))
-LEG = mjcf("leg", """
+ <body name="lower_arm" pos="0 0 -1"><joint name="elbow" axis="0 1 0" damping="0.05"/><inertial pos="0 0 -0.5" mass="1" diaginertia="0.083 0.083 0.083"/></body></body>""",
+    motors("elbow"),
+)
+LEG = mjcf(
+    "leg",
+    """
 <body name="hip"><joint name="HAA" axis="1 0 0" damping="0.03"/><inertial pos="0 0.02 0" mass="0.15" diaginertia="1e-4 1e-4 1e-4"/>
  <body name="thigh" pos="0 0.04 0"><joint name="HFE" axis="0 1 0" damping="0.02"/><inertial pos="0 0.01 -0.08" mass="0.2" diaginertia="6e-4 6e-4 1e-4"/>
-  <body name="shank" pos="0 0.02 -0.16"><joint name="KFE" axis="0 1 0" damping="0.02"/><inertial pos="0 0 -0.07" mass="0.08" diaginertia="2e-4 2e-4 2e-5"/></body></body></body>""")
-FIVEBAR = mjcf("fivebar", """
+  <body name="shank" pos="0 0.02 -0.16"><joint name="KFE" axis="0 1 0" damping="0.02"/><inertial pos="0 0 -0.07" mass="0.08" diaginertia="2e-4 2e-4 2e-5"/></body></body></body>""",
+)
+FIVEBAR = mjcf(
+    "fivebar",
+    """
 <body name="left" pos="-0.1 0 0"><joint name="q1" axis="0 1 0" damping="0.05"/><inertial pos="0 0 0.1" mass="0.4" diaginertia="0.002 0.002 0.0002"/>
  <body name="left_rod" pos="0 0 0.2"><joint name="p1" axis="0 1 0" damping="0.003"/><inertial pos="0 0 0.15" mass="0.2" diaginertia="0.002 0.002 0.0001"/></body></body>
 <body name="right" pos="0.1 0 0"><joint name="q2" axis="0 1 0" damping="0.05"/><inertial pos="0 0 0.1" mass="0.4" diaginertia="0.002 0.002 0.0002"/>
  <body name="right_rod" pos="0 0 0.2"><joint name="p2" axis="0 1 0" damping="0.003"/><inertial pos="0 0 0.15" mass="0.2" diaginertia="0.002 0.002 0.0001"/></body></body>""",
- '<equality><connect name="pin" body1="left_rod" body2="right_rod" anchor="0 0 0.3" solref="0.001 1" solimp="0.999 0.9999 0.0001"/></equality>' + motors("q1", "q2"), 'gravity="0 0 -9.81"')
+    '<equality><connect name="pin" body1="left_rod" body2="right_rod" anchor="0 0 0.3" solref="0.001 1" solimp="0.999 0.9999 0.0001"/></equality>'
+    + motors("q1", "q2"),
+    'gravity="0 0 -9.81"',
+)
 
 MACHINES = {
     "cart": Machine(CART, {"rail": 8.0}, {"joint.rail.position": 5e-4}, {"body.cart.mass": 2.0, "joint.rail.damping": 0.4, "joint.rail.stiffness": 1.8}, {"rail": 0.05}, frequency=1.0),
@@ -227,7 +264,11 @@ def engine(machine: Machine, case: Case) -> mujoco.MjModel:
     for n, channel in enumerate(machine.seen):
         kind, name, what = channel.split(".")
         if kind == "site":
-            of = {"position": mujoco.mjtSensor.mjSENS_FRAMEPOS, "angular_rate": mujoco.mjtSensor.mjSENS_GYRO, "acceleration": mujoco.mjtSensor.mjSENS_ACCELEROMETER}[what]
+            of = {
+                "position": mujoco.mjtSensor.mjSENS_FRAMEPOS,
+                "angular_rate": mujoco.mjtSensor.mjSENS_GYRO,
+                "acceleration": mujoco.mjtSensor.mjSENS_ACCELEROMETER,
+            }[what]
             spec.add_sensor(name=f"s{n}", type=of, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=name)
     model = spec.compile()
     model.opt.timestep, model.opt.integrator = STEP, mujoco.mjtIntegrator.mjINT_RK4
@@ -295,7 +336,11 @@ def recorded(machine: Machine, case: Case, seconds: float, run: int = 0) -> dict
             mujoco.mj_forward(model, data)
             mujoco.mj_fullM(model, data, inertia)
             error = rest + machine.loop * strength * wanted[:, k] - data.qpos[driven], machine.loop * strength * slope[:, k] - data.qvel[driven]
-            command = np.diag(inertia)[driven] * (200.0 * error[0] + 28.0 * error[1]) + data.qfrc_bias[driven] + model.dof_damping[driven] * machine.loop * strength * slope[:, k]
+            command = (
+                np.diag(inertia)[driven] * (200.0 * error[0] + 28.0 * error[1])
+                + data.qfrc_bias[driven]
+                + model.dof_damping[driven] * machine.loop * strength * slope[:, k]
+            )
         else:
             command = strength * wanted[:, k] if driven else np.zeros(0)
         lagged = command.copy() if lagged is None else lagged
@@ -309,7 +354,7 @@ def recorded(machine: Machine, case: Case, seconds: float, run: int = 0) -> dict
         mujoco.mj_forward(model, data)
         _note(out, model, data, machine, command)
         if rotor:
-            out[f"joint.{list(machine.drives)[0]}.{'position' if model.joint(list(machine.drives)[0]).type[0] == 2 else 'angle'}"][-1] = motor[0]
+            out[next(c for c in machine.seen if c.startswith(f"joint.{next(iter(machine.drives))}."))][-1] = motor[0]
         for i in range(sub):
             u = applied if i * STEP >= case.late else previous
             if case.lag:
@@ -403,7 +448,7 @@ def logged(machine: Machine, case: Case, motion: dict[str, np.ndarray], seed: in
             if case.counts and part.endswith((".angle", ".position")):
                 unit = 2 * np.pi / case.counts if part.endswith("angle") else 1e-3
                 y = np.round(motion[part] / unit) * unit
-            if part == next(iter(motion)) or part == parts[0] and channel == next(iter(machine.seen)):
+            if part == next(iter(motion)) or (part == parts[0] and channel == next(iter(machine.seen))):
                 y = y + case.offset
                 hit = chance.random(len(t)) < case.outliers
                 y = np.where(hit, y + 50.0 * sd * chance.standard_normal(len(t)), y)

@@ -119,7 +119,10 @@ def test_a_force_that_is_given_wrong_is_named() -> None:
     """The model's own gravity and inertia tell that the torques are 10 % too small, and when they come."""
     model = replace(pendulum(), actuators=())
     known = {"joint.hinge.damping": cb.Unknown(0.1)}
-    for recording, path, value in ((bare(recorded(1), 1.0 / 1.1), "joint.hinge.force.gain", 1.1), (bare(recorded(1, late=0.005)), "joint.hinge.force.delay", 0.005)):
+    for recording, path, value in (
+        (bare(recorded(1), 1.0 / 1.1), "joint.hinge.force.gain", 1.1),
+        (bare(recorded(1, late=0.005)), "joint.hinge.force.delay", 0.005),
+    ):
         lacks = cb.fit(model, recording, known).lacks
         assert path in (lacks[0].path, *lacks[0].alike), [s.sentence for s in lacks]
         assert next(s for s in lacks if s.path == path).value == pytest.approx(value, rel=0.05 if value > 1.0 else 0.3)

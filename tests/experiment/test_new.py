@@ -350,7 +350,12 @@ def test_springs_of_the_model_and_moments_of_what_nothing_drives_are_proposed(tm
     force = 12.0 * np.sin(3.1 * t) + 6.0 * np.sin(7.3 * t)
     made = cb.simulate(cb.load(tmp_path / "true.xml"), 5.0, 0.001, drive={"joint.rail.force": (t, force)}, initial={"joint.sway.angle": 0.5})
     noise = np.random.default_rng(0).normal(size=(2, len(t)))
-    columns = {"time": t, "rail_pos": made["joint.rail.position"][::10] + 2e-5 * noise[0], "sway_angle": made["joint.sway.angle"][::10] + 5e-5 * noise[1], "rail_force": force}
+    columns = {
+        "time": t,
+        "rail_pos": made["joint.rail.position"][::10] + 2e-5 * noise[0],
+        "sway_angle": made["joint.sway.angle"][::10] + 5e-5 * noise[1],
+        "rail_force": force,
+    }
     pl.DataFrame(columns).write_csv(tmp_path / "log.csv")
     unknowns = propose(tmp_path / "crane.xml", [tmp_path / "log.csv"], tmp_path / "log.toml").experiment.unknowns
     assert set(unknowns) == {"joint.rail.damping", "joint.sway.damping", "joint.rail.stiffness", "body.trolley.mass", "body.load.mass", "body.load.inertia.yy"}

@@ -44,7 +44,11 @@ _Values = tuple[np.ndarray, np.ndarray]
 def scales(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term]:
     """Gravity, the clock and the forces that are given, as far as they are not estimated and do anything (and a model with them exists: of no equations the values are infinite)."""
     here = problem.values(x, theta)
-    others = [other for other in (*_gravity(problem, x, theta), *_clock(problem, x, theta), *_forces(problem, x, theta)) if all(np.isfinite(part).all() for part in other[-1])]
+    others = [
+        other
+        for other in (*_gravity(problem, x, theta), *_clock(problem, x, theta), *_forces(problem, x, theta))
+        if all(np.isfinite(part).all() for part in other[-1])
+    ]
     found = [_term(path, words, problem, here, there) for path, words, there in others]
     return [t for t in found if any(F.any() or C.any() for F, C in t.by_run)]
 
@@ -69,7 +73,9 @@ def _clock(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator
 
 def _forces(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterator[tuple[str, str, _Values]]:
     """All drives that are no prescribed motion and no muscle's activation, unless a gain is estimated."""
-    if problem.model.paths or any(place.path.startswith("actuator.") and place.path.endswith((".gain", ".gear")) for e in problem.entries for place in e.places):
+    if problem.model.paths or any(
+        place.path.startswith("actuator.") and place.path.endswith((".gain", ".gear")) for e in problem.entries for place in e.places
+    ):
         return
     runs = [_stronger(problem.model, run, 1.0 + APART) for run in problem.runs]
     if any(run is not other for run, other in zip(runs, problem.runs, strict=True)):
@@ -79,7 +85,8 @@ def _forces(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Iterato
 def _stronger(model: Model, run: Run, factor: float) -> Run:
     """With all forces that are given so many times as large."""
     drives = tuple(
-        d if channels.prescribes(channels.drivable(model, d.channel)) else replace(d, signal=replace(d.signal, values=factor * d.signal.values)) for d in run.recording.drives
+        d if channels.prescribes(channels.drivable(model, d.channel)) else replace(d, signal=replace(d.signal, values=factor * d.signal.values))
+        for d in run.recording.drives
     )
     return run if not drives else replace(run, recording=replace(run.recording, drives=drives))
 

@@ -1,7 +1,7 @@
 """What the model may lack: numbers that were held, each tested by its score at the solution.
 
 Every number that a mechanism of this kind often has and that was not estimated is a suspect: scale, delay, lag and constant force of a drive, a motor that saturates; bias, gain and delay of a channel; a tilt
-of the whole mechanism; damping, dry friction, Stribeck's drop, friction that depends on the direction or not in proportion on the rate, a spring or a rotor's inertia at a joint; a payload, another centre of mass, another moment of inertia; a joint that sits elsewhere (the
+of the whole mechanism; damping, dry friction, Stribeck's drop, friction that depends on the direction or not in proportion to the rate, a spring or a rotor's inertia at a joint; a payload, another centre of mass, another moment of inertia; a joint that sits elsewhere (the
 length of a link); a misplaced marker. One linearisation with a column for each
 says, without another fit, how far each would move from the value it was held at, how certainly (`scores.py`), and by how many of their standard deviations the
 estimates would move with it. So it is with terms that no number of the model stands for (`terms.py`) and with noise that is not what it was taken for (`innovations.py`). Probabilities count
@@ -26,7 +26,7 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.rests import scales
 from calibody.estimate.result import ALIKE, DRIVES, ROUGH, SMALL, Part, Rest, Suspect
 from calibody.estimate.scores import Pull, Scores
-from calibody.estimate.terms import terms, widened
+from calibody.estimate.terms import Term, terms, widened
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
 from calibody.mechanics.structure import HINGE, SLIDE
@@ -335,4 +335,8 @@ def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
                 yield f"{at}.inertia.{axis}", f"another moment of inertia of {at} ({axis})", MOMENTS
         for joint in [j for j in model.joints_of(body.name) if j.kind in (HINGE, SLIDE, BALL)][:1]:
             for axis in "xyz":
-                yield f"joint.{joint.name}.position.{axis}", f"another place of joint.{joint.name} in the body before it ({axis}: the length of a link)", "places of joints"
+                yield (
+                    f"joint.{joint.name}.position.{axis}",
+                    f"another place of joint.{joint.name} in the body before it ({axis}: the length of a link)",
+                    "places of joints",
+                )

@@ -243,7 +243,9 @@ def _drag(views: Sequence[_View], joint: Joint) -> Iterator[Term]:
         rho = assembly.interval_rates(view.frames, view.run.h)[1][view.place(joint)]
         by.append((np.zeros(view.run.samples + view.run.layout.priors), view.pushed(joint, -observe.mean_matrix(view.run.K) @ (np.abs(rho) * rho))))
     at = f"joint.{joint.name}"
-    remedy = f"No law of the model grows with the square of the rate: move {at} at rates as in its use, or let unmodelled forces take it up (method.process_noise)."
+    remedy = (
+        f"No law of the model grows with the square of the rate: move {at} at rates as in its use, or let unmodelled forces take it up (method.process_noise)."
+    )
     yield Term(f"{at}.drag", f"friction of {at} that does not grow in proportion to the rate (air, oil)", unit, remedy, tuple(by), lower=-np.inf)
 
 

@@ -115,7 +115,7 @@ def _site(column: str, split: Sequence[str], sites: dict[str, list[str]]) -> Mat
     rest = names.left_over(split[:-1], (*names.words(site), *sites[site], "imu"))
     quantity = next((_SITE[w] for w in rest if w in _SITE), "position" if not rest else UNUSED)
     why, sure = (f'the name has that of the site "{site}"', LIKELY) if named else (f'the only site is "{site}"', UNSURE)
-    if quantity == UNUSED or "linear" in rest and quantity != "acceleration":
+    if quantity == UNUSED or ("linear" in rest and quantity != "acceleration"):
         return Match(column, "", UNUSED, site, why, sure)
     return Match(column, f"site.{site}.{quantity}.{split[-1]}", "site", f"{site}.{quantity}.{split[-1]}", why, sure)
 

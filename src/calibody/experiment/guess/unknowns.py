@@ -40,7 +40,9 @@ def candidates(model: Model, joints: Sequence[str], payload: str | None, found: 
         return out
     links = [b.name for b in _links(model) if b.mass > 0.0 and _moves(model, b.name, joints)]
     out |= {f"body.{b}.mass": Unknown() for b in links if driven}
-    swinging = [b for b in links if not driven or model.joints_of(b) and not pushed & {j.name for j in model.joints_of(b)}]  # free swings tell how the mass lies, not how much there is
+    swinging = [
+        b for b in links if not driven or (model.joints_of(b) and not pushed & {j.name for j in model.joints_of(b)})
+    ]  # free swings tell how the mass lies, not how much there is
     return out | {f"body.{b}.inertia.{c}": Unknown() for b in swinging for c in ("xx", "yy", "zz")}
 
 
