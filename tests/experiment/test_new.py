@@ -381,3 +381,16 @@ def test_what_an_inertial_sensor_reads_is_no_place(tmp_path: Path, column: str, 
     found = matched(cb.load(tmp_path / "crane.xml"), table, "time")
     assert [m.channel for m in found.matches] == ([] if channel is None else [channel])
     assert (column in found.unused) == (channel is None)
+
+
+def test_markers_of_a_ball_joint_ask_for_its_friction_and_its_moments(tmp_path: Path) -> None:
+    """No column has a joint: an experiment without unknowns was all that came of it."""
+    text = '<mujoco><worldbody><body name="bob"><joint name="socket" type="ball" damping="0.03"/><inertial pos="0.01 0 -0.25" mass="0.8" diaginertia="0.008 0.007 0.006"/>'
+    (tmp_path / "ball.xml").write_text(text + '<site name="a" pos="0.03 0 -0.35"/><site name="b" pos="-0.03 0.04 -0.2"/></body></worldbody></mujoco>')
+    model = cb.load(tmp_path / "ball.xml").replace({"joint.socket.damping": 0.01})
+    made = cb.simulate(model, 3.0, 0.001, initial={"joint.socket.angle": (0.8, 0.6, 0.0), "joint.socket.rate": (0.5, -1.5, 3.0)})
+    noise = np.random.default_rng(0).normal(size=(6, 301))
+    columns = {f"{s}_{c}": made[f"site.{s}.position.{c}"][::10] + 1e-3 * noise[3 * i + k] for i, s in enumerate("ab") for k, c in enumerate("xyz")}
+    pl.DataFrame({"time": made.time[::10], **columns}).write_csv(tmp_path / "log.csv")
+    unknowns = propose(tmp_path / "ball.xml", [tmp_path / "log.csv"], tmp_path / "log.toml").experiment.unknowns
+    assert {"joint.socket.damping", "body.bob.inertia.xx", "body.bob.inertia.yy"} <= set(unknowns)

@@ -24,7 +24,7 @@ from calibody.experiment.guess.writing import document
 from calibody.experiment.held import held
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Model
-from calibody.model.elements import SCALARS
+from calibody.model.elements import BALL, SCALARS
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.tables import Table, open_table
 from calibody.recording.units import fitting
@@ -32,6 +32,8 @@ from calibody.recording.units import fitting
 STILL = "no column has them, and they carry little: taken to have stayed there"
 LIGHT = 0.1
 """Share of the moving mass up to which joints at the end of a mechanism that no log has are taken for fingers, not for arms."""
+MARKED = (*SCALARS, BALL)
+"""Joints whose frictions are asked about where a log has none of them, but places in the world, which show them all."""
 MODELS = (".xml", ".mjcf", ".urdf")
 NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
@@ -77,15 +79,16 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
         folder=out.parent,
         source=out.name,
     )
-    joints = [m.element for m in runs[0].columns.of(POSITION, RATE).values()]
+    seen = [m.element for m in runs[0].columns.of(POSITION, RATE).values()]
+    joints = seen or [j.name for j in model.joints if j.kind in MARKED]
     whole, recordings = added(model, (), (), payloads), experiment.runs()
     given = unknowns.candidates(whole, joints, carried and carried.name, found, _pushed(model, experiment.recordings))
     kept, said = unknowns.kept(whole, recordings, given)
     experiment = dataclasses.replace(experiment, unknowns=kept)
     own = {(g.what, g.value): g for run in reversed(runs) for g in reversed(run.guesses)}  # what several logs have in common, once, as the first says it
-    guesses = (*reversed(own.values()), *_of_still(model, still, joints), *_of_payload(payloads, found), *_of_friction(kept, found), said)
+    guesses = (*reversed(own.values()), *_of_still(model, still, seen), *_of_payload(payloads, found), *_of_friction(kept, found), said)
     comments = {
-        "model": f"{len(joints)} of its joints are in the log",
+        "model": f"{len(seen)} of its joints are in the log",
         "held": STILL,
         **_payload_comment(payloads),
         **{k: v for run in runs for k, v in run.comments.items()},
