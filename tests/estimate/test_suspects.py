@@ -332,3 +332,28 @@ def test_what_the_motion_takes_up_entirely_is_no_suspect() -> None:
     assert result.converged and result.lacks
     paths = {part.path for s in result.lacks for part in s.each}
     assert "joint.swing.friction" in paths and "joint.turn.angle.bias" not in paths, [s.sentence for s in result.lacks]
+
+
+@pytest.mark.slow
+def test_a_longer_pendulum_is_not_called_a_wrong_scale() -> None:
+    """A load that hangs 6 % lower than the file says: angles that "look scaled" explain it as well as its centre of mass, and nobody has mistyped anything."""
+
+    def crane(below: float) -> cb.Model:
+        trolley = cb.Body("trolley", mass=5.0, inertia=(0.1, 0.1, 0.1))
+        load = cb.Body("load", parent="trolley", mass=3.0, com=(0.0, 0.0, -below), inertia=(0.02, 0.02, 0.02))
+        joints = [cb.Joint("rail", "trolley", kind="slide", axis=(1.0, 0.0, 0.0), damping=6.0), cb.Joint("sway", "load", axis=(0.0, -1.0, 0.0), damping=0.02)]
+        return cb.Model("crane", bodies=[trolley, load], joints=joints, actuators=[cb.Actuator("motor", "rail")])
+
+    clock, chance = np.arange(0.0, 4.005, 0.01), np.random.default_rng(0)
+    force = cb.Signal(clock, 8.0 * np.sin(1.7 * clock) + 5.0 * np.sin(4.1 * clock))
+    motion = cb.simulate(crane(1.166), 4.0, 0.001, {"joint.sway.angle": 0.3}, {"actuator.motor": force})
+    sds = {"joint.rail.position": 1e-3, "joint.sway.angle": 2e-3}
+    seen = tuple(cb.Observation(c, clock, np.interp(clock, motion.time, motion[c]) + sd * chance.normal(size=len(clock)), sd) for c, sd in sds.items())
+    unknowns = {"body.trolley.mass": 3.0, "body.load.mass": 5.0, "joint.rail.damping": 10.0, "joint.sway.damping": 0.05}
+    result = cb.fit(crane(1.1), cb.Recording("run", seen, (cb.Drive("actuator.motor", force),)), {path: cb.Unknown(x) for path, x in unknowns.items()})
+    assert max(c.rms_over_sd for c in result.fit) > 3.0 and not any(m.kind == "gain" for m in result.mistakes), [m.sentence for m in result.mistakes]
+    assert "body.load.com.z" in (result.lacks[0].path, *result.lacks[0].alike), [s.sentence for s in result.lacks]
+    truth = {"body.trolley.mass": 5.0, "body.load.mass": 3.0, "joint.rail.damping": 6.0}
+    for path, value in truth.items():
+        e = result.parameters[path]
+        assert e.sd is not None and abs(e.value - value) < 3.5 * e.sd < value, path
