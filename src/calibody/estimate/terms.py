@@ -61,12 +61,12 @@ class Term:
     remedy: str
     """What to do: it cannot simply be estimated."""
     by_run: tuple[tuple[np.ndarray, np.ndarray], ...]
-    plural: str = ""
-    """What several of its kind are called; empty where they are not asked about together."""
     held: float = 0.0
     lower: float = 0.0
     upper: float = np.inf
     scale: float = 1e-3
+    plural: str = ""
+    """What several of its kind are called; empty where they are not asked about together."""
 
 
 def terms(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[Term]:
@@ -225,11 +225,13 @@ def _given(views: Sequence[_View], joint: Joint) -> Iterator[Term]:
     if not any(d.channel == path for view in views for d in view.run.recording.drives):
         return
     correct = f"Correct the column of {path} in the experiment (%s), or give it as the control of an actuator of the model, whose %s can be estimated."
-    yield Term(f"{path}.gain", f"a scale of {path}", "", correct % ("scale", "gain"), pushed(drives), "scales of drives", 1.0, 0.5, 2.0, 1.0)
+    yield Term(f"{path}.gain", f"a scale of {path}", "", correct % ("scale", "gain"), pushed(drives), 1.0, 0.5, 2.0, 1.0, "scales of drives")
     late = [-np.gradient(u, view.run.h) for view, u in zip(views, drives, strict=True)]
-    yield Term(f"{path}.delay", f"a delay of {path}", "s", correct % ("shift its clock", "delay"), pushed(late), "delays of drives", lower=-np.inf)
+    yield Term(f"{path}.delay", f"a delay of {path}", "s", correct % ("shift its clock", "delay"), pushed(late), lower=-np.inf, plural="delays of drives")
     constant = [np.ones_like(u) for u in drives]
-    yield Term(f"{path}.bias", f"a constant force of {path}", unit, correct % ("offset", "bias"), pushed(constant), "constant forces of drives", lower=-np.inf)
+    yield Term(
+        f"{path}.bias", f"a constant force of {path}", unit, correct % ("offset", "bias"), pushed(constant), lower=-np.inf, plural="constant forces of drives"
+    )
 
 
 # -- friction ----------------------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
 MILLI = (300.0, 3000.0)
 """Times what the masses need: torques in this range are in thousandths."""
-BALL = 0.05
+RADIUS = 0.05
 """m: radius of the ball that a payload's moments are taken from at first."""
 HEAVIEST = 200.0
 """kg: a payload beyond this is no first value."""
@@ -300,14 +300,14 @@ def _first_payload(carried: Payload, found: physics.Explained | None) -> Payload
         mass, com = found.payload
         near = bool(np.abs(com).max() < FARTHEST)
         carried = dataclasses.replace(carried, mass=rounded(mass), com=tuple(rounded(x) for x in com) if near else carried.com)
-    return dataclasses.replace(carried, inertia=(rounded(0.4 * carried.mass * BALL**2),) * 3)
+    return dataclasses.replace(carried, inertia=(rounded(0.4 * carried.mass * RADIUS**2),) * 3)
 
 
 def _of_payload(payloads: tuple[Payload, ...], found: physics.Explained | None) -> list[Guess]:
     if not payloads:
         return []
     why = "from the torques" if found is not None and found.payload is not None else "a number to begin with"
-    return [Guess("payload", f"{payloads[0].mass:g} kg on {payloads[0].frame}", f"first values {why}, moments of a ball of {100 * BALL:g} cm", LIKELY)]
+    return [Guess("payload", f"{payloads[0].mass:g} kg on {payloads[0].frame}", f"first values {why}, moments of a ball of {100 * RADIUS:g} cm", LIKELY)]
 
 
 def _payload_comment(payloads: tuple[Payload, ...]) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -24,7 +24,7 @@ ALONE = 0.99
 """Share of an unknown in directions that the data leave open, from which it is open by itself."""
 
 
-def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, pushed: Collection[str]) -> dict[str, Unknown]:
+def candidates(model: Model, joints: Sequence[str], payload: str | None, found: Explained | None, pushed: Set[str]) -> dict[str, Unknown]:
     """The payload, friction and springs of the observed joints (a spring is one that the model has), then moments of the payload, or masses, and moments of bodies on joints that nothing drives: the ones to keep first. `pushed` are the joints that a log drives."""
     driven = bool(pushed)
     out: dict[str, Unknown] = {}
