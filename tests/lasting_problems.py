@@ -97,14 +97,14 @@ def incline() -> Case:
 
 
 @cache
-def falling_flat() -> Case:
-    """A box falls flat, slides and stops."""
+def falling_flat(sliding: float = 0.0) -> Case:
+    """A box falls flat, slides and stops, with the same friction in its impact and after it, or another."""
     h, a = 5e-4, 0.05
-    truth = {"contact.floor.friction": 0.3}
+    truth = {"contact.floor.friction": 0.3} | ({"contact.floor.sliding_friction": sliding} if sliding else {})
     body, hull = cb.Body("body", mass=1.0, inertia=(2 / 3 * a**2,) * 3), cb.Geometry("hull", "body", "box", (a, a, a))
-    model = cb.Model("flat", [body], PLANE, geometries=[hull], contacts=[cb.Contact("floor", "hull", friction=0.3)])
+    model = cb.Model("flat", [body], PLANE, geometries=[hull], contacts=[cb.Contact("floor", "hull", friction=0.3, sliding_friction=sliding)])
     motion = cb.simulate(model, 1.0, h=h, initial={"joint.z.position": a + 0.08, "joint.x.rate": 1.2})
-    return Case(model, motion, POSE, (), 0.005, truth, {"contact.floor.friction": 0.15})
+    return Case(model, motion, POSE, (), 0.005, truth, {p: 0.5 * v for p, v in truth.items()})
 
 
 @cache
@@ -217,3 +217,42 @@ def arm_and_disk() -> Case:
     guess = {p: v * factor for (p, v), factor in zip(truth.items(), (1.3, 0.95, 0.8, 1.3, 0.8, 0.8, 1.2), strict=True)}
     channels = {"joint.shoulder.angle": 2e-4, "joint.elbow.angle": 2e-4, "joint.x.position": 1e-4, "joint.z.position": 1e-4, "joint.turn.angle": 1e-3}
     return Case(model, motion, channels, tuple(cb.Drive(path, signal) for path, signal in drive.items()), 0.002, truth, guess)
+
+
+@cache
+def finger() -> Case:
+    """A finger of a gripper comes down on a table, wipes it to and fro, and leaves: two hinges with known torques, friction and height of the table unknown beside its outer link."""
+    upper, lower, h, end = 0.1, 0.08, 2.5e-4, 1.0
+    bodies = [
+        cb.Body("proximal", mass=0.12, com=(upper / 2, 0, 0), inertia=(2e-5, 1.5e-4, 1.5e-4), position=(0, 0, 0.12)),
+        cb.Body("distal", parent="proximal", mass=0.08, com=(lower / 2, 0, 0), inertia=(1e-5, 6e-5, 6e-5), position=(upper, 0, 0)),
+    ]
+    hinges = [cb.Joint(name, body, axis=(0, 1, 0), stiffness=0.3, damping=0.004) for name, body in (("base", "proximal"), ("knuckle", "distal"))]
+    tip = cb.Geometry("tip", "distal", "sphere", (0.008,), position=(lower, 0, 0))
+    model = cb.Model("finger", bodies, hinges, geometries=[tip], contacts=[cb.Contact("table", "tip", friction=0.4)], world=cb.World(ground_height=0.02))
+    t = np.arange(0.0, end + 3 * h, h)
+    torques = {"joint.base.force": 0.06 - 0.16 * np.cos(2 * np.pi * 1.2 * t), "joint.knuckle.force": 0.25 + 0.09 * np.sin(2 * np.pi * 3.1 * t)}
+    drive = {path: cb.Signal(t, values, "linear") for path, values in torques.items()}
+    motion = cb.simulate(model, end, h=h, initial={"joint.base.angle": -0.2, "joint.knuckle.angle": 0.9}, drive=drive)
+    truth = {"body.distal.mass": 0.08, "body.distal.inertia.yy": 6e-5, "contact.table.friction": 0.4, "world.ground.height": 0.02}
+    guess = {p: v * factor for (p, v), factor in zip(truth.items(), (1.5, 2.0, 0.5, 0.9), strict=True)}
+    return Case(model, motion, {"joint.base.angle": 5e-4, "joint.knuckle.angle": 5e-4}, tuple(cb.Drive(p, s) for p, s in drive.items()), 0.004, truth, guess)
+
+
+@cache
+def hopper() -> Case:
+    """A leg that hops: a body on a guide, a foot on a spring below it, and a known force between them; the foot lands without rebound, stands, and leaves."""
+    h, end = 2.5e-4, 1.6
+    bodies = [cb.Body("trunk", mass=2.0), cb.Body("foot", parent="trunk", mass=0.3, position=(0, 0, -0.4))]
+    joints = [
+        cb.Joint("guide", "trunk", "slide", axis=(0, 0, 1), damping=0.5),
+        cb.Joint("leg", "foot", "slide", axis=(0, 0, 1), stiffness=900.0, damping=6.0),
+    ]
+    sole = cb.Geometry("sole", "foot", "sphere", (0.03,))
+    model = cb.Model("hopper", bodies, joints, geometries=[sole], contacts=[cb.Contact("ground", "sole")])
+    t = np.arange(0.0, end + 3 * h, h)
+    drive, drives = _pushed("joint.leg.force", t, 25.0 * np.sin(2 * np.pi * 2.5 * t))
+    motion = cb.simulate(model, end, h=h, initial={"joint.guide.position": 0.5}, drive=drive)
+    truth = {"body.trunk.mass": 2.0, "body.foot.mass": 0.3, "joint.leg.stiffness": 900.0, "joint.leg.damping": 6.0}
+    guess = {p: v * factor for (p, v), factor in zip(truth.items(), (2.0, 0.5, 0.5, 2.0), strict=True)}
+    return Case(model, motion, {"joint.guide.position": 5e-4, "joint.leg.position": 5e-4}, drives, 0.004, truth, guess)

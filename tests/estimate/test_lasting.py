@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from impact_problems import cube_model
-from lasting_problems import Case, Played, arm_and_disk, deviations, disk, falling_flat, incline, resting, sliding_wheel, wheel
+from lasting_problems import Case, Played, arm_and_disk, deviations, disk, falling_flat, finger, hopper, incline, resting, sliding_wheel, wheel
 
 import calibody as cb
+from calibody.estimate import staying
 from calibody.estimate.flights import Struck
 from calibody.estimate.landing import hits_of, holds_of
 from calibody.estimate.lasting import END
 from calibody.estimate.problem import Problem
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
+from calibody.estimate.unknowns import entries
 
 
 def begun(case: Case, recording: cb.Recording, h: float) -> tuple[Problem, list, np.ndarray]:
@@ -23,11 +25,11 @@ def begun(case: Case, recording: cb.Recording, h: float) -> tuple[Problem, list,
     return problem.sharpened(np.ones(len(problem.runs[0].structure.law_owners))), x, theta
 
 
-def puck() -> Case:
+def puck(friction: float = 0.3, rate: tuple = (0.8, 0.3, 0, 5, -7, 12), end: float = 0.3) -> Case:
     """A ball that slides across the floor in space while it spins: friction turns round."""
     body, ball = cb.Body("body", mass=0.3, inertia=(3e-4, 3e-4, 3e-4)), cb.Geometry("ball", "body", "sphere", (0.05,))
-    model = cb.Model("puck", [body], [cb.Joint("free", "body", "free")], geometries=[ball], contacts=[cb.Contact("floor", "ball", friction=0.3)])
-    motion = cb.simulate(model, 0.3, h=1e-3, initial={"joint.free.position": (0, 0, 0.05), "joint.free.rate": (0.8, 0.3, 0, 5, -7, 12)})
+    model = cb.Model("puck", [body], [cb.Joint("free", "body", "free")], geometries=[ball], contacts=[cb.Contact("floor", "ball", friction=friction)])
+    motion = cb.simulate(model, end, h=1e-3 if end < 0.5 else 2.5e-4, initial={"joint.free.position": (0, 0, 0.05), "joint.free.rate": rate})
     channels = {f"body.body.{q}.{c}": sd for q, sd in (("position", 1e-4), ("angle", 1e-3)) for c in "xyz"}
     return Case(model, motion, channels, (), 0.01, {}, {"contact.floor.friction": 0.2})
 
@@ -151,6 +153,70 @@ def test_a_box_that_falls_flat() -> None:
     assert np.abs(motion["contact.floor.force"][still][:-1, 0]).max() < 1e-6
     (event,) = result.events
     assert event.time == pytest.approx(case.motion.events[0].time, abs=2e-3)
+
+
+def test_friction_of_impacts_and_of_sliding() -> None:
+    """Of one recording, both from half: a box that lands rubs with 0.3, then slides with 0.45."""
+    case = falling_flat(0.45)
+    result = case.fit()
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert all((e.sd or 1.0) < 0.01 * e.value for e in result.parameters.values())
+
+
+def test_friction_of_sliding_as_an_unknown() -> None:
+    """Zero stands for that of impacts: a fit begins with it where nothing is said, and does not go to zero."""
+    model = falling_flat().model
+    (entry,) = entries(model, {"contact.floor.sliding_friction": cb.Unknown()}, ["run"])
+    assert entry.initial == 0.3 and entry.lower == 1e-3
+    with pytest.raises(cb.CalibodyError, match=r'The initial value 0 of "contact\.floor\.sliding_friction" lies outside its bounds \[0\.001, inf\]'):
+        entries(model, {"contact.floor.sliding_friction": 0.0}, ["run"])
+
+
+def test_noise_at_rest_is_rest() -> None:
+    """Where every node is a sample the mean distance from zero is that of noise; what comes straight down to zero, and goes on or turns round, is none."""
+    random, t = np.random.default_rng(0), np.linspace(-1.0, 1.0, 64)
+    draws = random.standard_normal((200, len(t)))
+    assert all(staying._rests(draw, 1.0) for draw in draws)
+    for passing in (4.0 * t, 4.0 * np.abs(t)):
+        assert not any(staying._rests(passing + 0.3 * draw, 1.0) for draw in draws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_ball_that_slides_and_spins(seed: int) -> None:
+    """In space, across the floor until it rolls: friction and inertia from twice or half, with the verdict that belongs to it."""
+    random = np.random.default_rng(seed)
+    friction, rate = float(random.uniform(0.1, 0.4)), (*random.uniform(-1.5, 1.5, 2), 0.0, *random.uniform(-20.0, 20.0, 3))
+    case = puck(friction, rate, 0.5)
+    truth = {"contact.floor.friction": friction, "inertia": 3e-4}
+    places = {f"body.body.inertia.{axis}": "inertia" for axis in ("xx", "yy", "zz")}
+    first, second = random.choice([0.5, 2.0], 2)
+    asked = {"contact.floor.friction": cb.Unknown(first * friction), "inertia": cb.Unknown(second * 3e-4, lower=0.0, places=places)}
+    result = cb.fit(case.model, case.recording(seed), asked)
+    assert result.converged and np.abs(deviations(result, truth)).max() < 3.5
+    assert not any("cannot be trusted" in n for n in result.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("h", [None, 0.002])
+def test_a_finger_that_wipes_a_table(h: float | None) -> None:
+    """It lands and sticks, and slides the instant after; friction and height of the table, mass and inertia of its outer link from up to twice off."""
+    case = finger()
+    result = case.fit(h=h)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert [(e.contact, e.mode) for e in result.events] == [("contact.table", "stick")]
+    assert result.events[0].time == pytest.approx(case.motion.events[0].time, abs=1e-3)
+    assert not any("cannot be trusted" in n for n in result.notes)
+
+
+@pytest.mark.slow
+def test_a_leg_that_hops() -> None:
+    """Masses, stiffness and damping from twice and half, over four landings and four leaps."""
+    case = hopper()
+    result = case.fit(h=0.002)
+    assert result.converged and np.abs(deviations(result, case.truth)).max() < 3.5
+    assert [e.time for e in result.events] == pytest.approx([e.time for e in case.motion.events], abs=1e-3)
+    assert all((e.sd or 1.0) < 0.005 * e.value for e in result.parameters.values())
 
 
 @pytest.mark.slow

@@ -78,15 +78,17 @@ def _kinetic(run: Struck, numbers: Numbers, states: States, node: int) -> float:
     return float(0.5 * v[:, 0] @ law.masses(run.structure, numbers, q)[..., 0] @ v[:, 0])
 
 
-def slipping(problem: Observed, x: Sequence[States], owner: str) -> tuple[int, float]:
-    """How many impacts on a contact, and nodes where it lasts, slip, and the largest tangential impulse or force over the normal one of those that stick."""
+def slipping(problem: Observed, x: Sequence[States], owner: str, impacts: bool = True, lasting: bool = True) -> tuple[int, float]:
+    """How many `impacts` on a contact, and nodes where it is `lasting`, slip, and the largest tangential impulse or force over the normal one of those that stick."""
     slips, least = 0, 0.0
     for run, states in zip(problem.runs, x, strict=True):
         if not isinstance(run, Struck):
             continue
-        for strike, name, (_, n, *t) in zip(run.strikes, run.owners, states.parts[IMPACTS], strict=True):
+        for strike, name, (_, n, *t) in zip(run.strikes, run.owners, states.parts[IMPACTS], strict=True) if impacts else ():
             slips += name == owner and strike.mode == SLIP
             least = max(least, float(np.hypot(*t)) / n if name == owner and strike.mode == STICK and n > 0.0 else 0.0)
+        if not lasting:
+            continue
         e, held = run.closed.pushes, run.closed
         mine = np.array([name == owner for name in run.lasting_on], dtype=bool)[held.hold[e]] if len(e) else np.zeros(0, dtype=bool)
         slips += int((mine & (held.modes[e] != STICKS)).sum())

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from calibody.estimate.flights import Struck
-from calibody.estimate.lasting import END, STICKS, Hold
-from calibody.estimate.layout import PUSHES, States
+from calibody.estimate.lasting import BEGIN, END, STICKS, Hold
+from calibody.estimate.layout import IMPACTS, PUSHES, SEATS, States
 from calibody.mechanics.contact import Spots
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
@@ -46,14 +46,38 @@ def flipped(run: Struck, model: Model, numbers: Numbers, states: States) -> list
             i, k = held.hold[e[m]], held.mesh[e[m]]
             if mode != old and flips[i][k] < MOST:
                 modes[i][k], flips[i][k] = mode, flips[i][k] + 1
-    for i in range(len(held.holds)):  # at the start of a flight, which has no force, as right after
+    landed = _landed(run, J, states, spots)
+    for i, hold in enumerate(held.holds):  # at the start of a flight, which has no force, as right after, but for what an impact in the plane did
         own = held.mesh[e][held.hold[e] == i]
         if len(own):
+            first, now = run.spans[hold.flight, 0], int(hold.modes[run.spans[hold.flight, 0]])
             modes[i][: own[0]] = modes[i][own[0]]
             modes[i][own[-1] + 1 :] = modes[i][own[-1]]
+            if i in landed:
+                change = landed[i] != now and flips[i][first] < MOST
+                flips[i][first] += change
+                modes[i][first] = landed[i] if change else now
     if all(np.array_equal(h.modes, m) for h, m in zip(held.holds, modes, strict=True)):
         return None
     return [replace(h, modes=m, flips=f) for h, m, f in zip(held.holds, modes, flips, strict=True)]
+
+
+def _landed(run: Struck, J: np.ndarray, states: States, spots: Spots) -> dict[int, int]:
+    """Whether places in the plane that are closed from an impact on stick or slip by it, by their holds: what lands and sticks may slide the instant after."""
+    held, impulses, out = run.closed, states.parts.get(SEATS), dict[int, int]()
+    of = {(s.strike + 1, s.spot): k for k, s in enumerate(run.seats)}
+    mine = [(i, of[h.flight, h.spot]) for i, h in enumerate(held.holds) if h.first == BEGIN and (h.flight, h.spot) in of]
+    for key in {(run.seats[k].strike, int(spots.owner[run.seats[k].spot])) for _, k in mine}:
+        group = [(i, k) for i, k in mine if (run.seats[k].strike, int(spots.owner[run.seats[k].spot])) == key]
+        seats = [run.seats[k] for _, k in group]
+        if impulses is None or any(s.tangents != 1 for s in seats):
+            continue
+        L = np.array([states.parts[IMPACTS][s.strike, 1:] if s.own else impulses[k, 1:] for (_, k), s in zip(group, seats, strict=True)])
+        start = np.array([np.flatnonzero(held.hold == i)[0] for i, _ in group])
+        v = _ahead(run, J, states, start)
+        new = _mode(np.array([s.mode for s in seats]), L, v, v, np.ones(len(seats), dtype=int), spots.friction[[s.spot for s in seats]])
+        out.update({i: int(mode) for (i, _), mode in zip(group, new, strict=True)})
+    return out
 
 
 def _mode(now: np.ndarray, force: np.ndarray, ahead: np.ndarray, behind: np.ndarray, tangents: np.ndarray, mu: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What changes of impacts while a fit is on its way: which interval each is in, whether it sticks or slips, whether it is one at all.
 
 After every step (`minimise` asks): an impact whose time has left its interval by more than `BEYOND` steps is handed to the interval it is in; stick or slip is what the law of impacts
-decides from the velocity before. Each is changed `MOST` times at most: what goes back and forth between two states stays in the last.
+decides from the velocity before. Each is changed `MOST` times at most, not counting how far it goes one way: what goes back and forth between two states stays in the last.
 Contact that lasts sticks or slips at every node as its own forces and velocities say (`held.py`).
 Once the equations hold: an impact that pulls is taken out (`pushing`), and where the motion goes through something, one is put in (`missed`).
 """
@@ -106,7 +106,7 @@ def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tup
             elif strike.mode != LAWLESS and _joined_well(found, i, run.h):
                 changed, _ = decided(changed, W[i], approach[i], spots.friction[strike.spot], spots.restitution[strike.spot])
         if changed != strike or _passed(run, i, sampled[i]):
-            changed = replace(changed, changes=strike.changes + 1)
+            changed = _counted(strike, changed, float(sampled[i] - run.taus[i]))
         new.append(changed)
     order = _order(values[:, 0], new)
     new = [new[i] if i == k else replace(new[i], changes=max(new[i].changes, run.strikes[i].changes + 1)) for k, i in enumerate(order)]
@@ -116,6 +116,13 @@ def _impacts(run: Struck, model: Model, numbers: Numbers, states: States) -> tup
     moved_, to = moved(run, states, keep, new, taus, model, numbers)
     assert isinstance(moved_, Struck)
     return moved_, to
+
+
+def _counted(old: Strike, new: Strike, later: float) -> Strike:
+    """A changed impact with one change more, but where it only goes on the way that it went: that ends."""
+    way = int(np.sign(later))
+    goes_on = replace(new, node=old.node) == old and old.went in (0, way)
+    return replace(new, went=way, changes=old.changes + (not goes_on))
 
 
 def _order(times: np.ndarray, strikes: Sequence[Strike]) -> list[int]:

@@ -30,7 +30,9 @@ FAST = 0.3
 SMALL = 1e-3
 """Of the range of the gaps of a contact: as far from zero is closed, whatever the noise."""
 STILL = 0.8
-"""Standard deviations, as before, of the mean distance from zero over the middle half of a stretch."""
+"""Standard deviations, as before, of the mean distance from zero over the middle half of a stretch. That of noise alone is as large, where nodes are samples: so a stretch ..."""
+QUARTER = 8
+"""... with so many nodes in each of its quarters is still, too, whose means in these are all zero to within `SURE` standard deviations of a mean: what comes straight and goes is not, at its ends."""
 EDGE = 3
 """Nodes from the ends of a recording that a contact lasts to."""
 TOGETHER = 1.5
@@ -131,7 +133,9 @@ def _stretches(near: np.ndarray, least: int) -> list[tuple[int, int]]:
 def _rests(gap: np.ndarray, sd: float) -> bool:
     """Whether a gap that is small for a while stays so, and does not just come and go."""
     quarter = len(gap) // 4
-    return float(np.abs(gap[quarter : len(gap) - quarter]).mean()) < STILL * sd
+    if float(np.abs(gap[quarter : len(gap) - quarter]).mean()) < STILL * sd:
+        return True
+    return quarter >= QUARTER and all(abs(float(part.mean())) < SURE * sd / np.sqrt(len(part)) for part in np.array_split(gap, 4))
 
 
 def _hit(run: Run, gap: np.ndarray, a: int, b: int, spot: int, sd: float, side: int) -> Hit:

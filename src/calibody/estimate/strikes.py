@@ -60,7 +60,9 @@ class Strike:
     towards: float = 0.0
     """With one tangent, the sign of the slip after."""
     changes: int = 0
-    """How often it was changed on the way."""
+    """How often it was changed on the way ..."""
+    went: int = 0
+    """... and where its time went last: +1 later, -1 earlier."""
 
 
 @dataclass(frozen=True)

@@ -197,13 +197,21 @@ def _sensor_default(model: Model, channel: str, number: str) -> float:
     return (1.0 if number == "gain" else 0.0) if given is None else float(given)
 
 
+def _model_default(model: Model, path: str) -> float:
+    """What the model says; of sliding friction that is not given, what acts in its place."""
+    own = float(model[path])
+    if own == 0.0 and path.endswith(SLIDING):
+        own = float(model[path.removesuffix(SLIDING) + ".friction"])
+    return own
+
+
 def _sensor_unit(model: Model, channel: str, number: str) -> str:
     return {"bias": channels.resolve(model, channel).unit, "delay": "s", "gain": ""}[number]
 
 
 def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], unknown: Unknown) -> Entry:
     first, borrowed = places[0], unknown.places == {}
-    default = _sensor_default(model, *first.sensor) if first.sensor else float(model[first.path])
+    default = _sensor_default(model, *first.sensor) if first.sensor else _model_default(model, first.path)
     if unknown.places is not None and unknown.initial is None:
         raise CalibodyError(f'The unknown "{name}" sits in several places and needs an initial value; give cb.Unknown(initial, places=...).')
     initial = default if unknown.initial is None else _number(unknown.initial, name)
@@ -215,6 +223,8 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
         and (not paths.number_at(model, first.path).signed or first.path.endswith(DIAGONAL))
     ):
         lower = 0.0
+    if first.sensor is None and first.path.endswith(SLIDING):
+        lower = max(lower, LEAST_SLIDING)
     upper = 1.0 if unknown.upper == math.inf and first.sensor is None and first.expression is None and first.path.endswith(SHARE) else unknown.upper
     if not all(math.isfinite(x) for x in (initial,)) or math.isnan(lower) or math.isnan(upper) or lower > upper:
         raise CalibodyError(f'The unknown "{name}" has initial {initial}, lower {lower}, upper {upper}; give a finite initial value and lower <= upper.')
@@ -231,6 +241,8 @@ def _entry(model: Model, name: str, run: int | None, places: tuple[Place, ...], 
     return Entry(name, run, places, initial, lower, upper, unknown.prior, float(scale), unit)
 
 
+SLIDING, LEAST_SLIDING = ".sliding_friction", 1e-3
+"""How the path of the friction of lasting contact ends, and its least value as an unknown: zero stands for "the same as `friction`", where a fit would jump from no friction to all of it."""
 WIDTH = ".friction_rate"
 """How the path of the width of a joint's dry friction ends."""
 

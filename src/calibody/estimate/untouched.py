@@ -128,16 +128,23 @@ def _rise(run: Struck, problem: Observed, solution: Solution, r: int) -> float:
 
 
 def _sticking(problem: Observed, solution: Solution) -> list[str]:
-    """Unknown friction of which no impact slipped."""
+    """Unknown friction, of impacts or of sliding, of which nothing slipped."""
+    asked = {place.path for e in problem.entries for place in e.places}
     out = []
     for contact in problem.model.contacts:
         name = f"contact.{contact.name}"
-        if not any(place.path == f"{name}.friction" for e in problem.entries for place in e.places):
-            continue
-        slips, least = slipping(problem, solution.x, name)
-        if not slips:
-            what = "No impact on" if not any(name in run.lasting_on for run in problem.runs if isinstance(run, Struck)) else "Nothing on"
-            out.append(f"{what} {name} slipped, so its friction is at least {least:.3g}, and not determined beyond that.")
+        own = bool(contact.sliding_friction) or f"{name}.sliding_friction" in asked
+        if f"{name}.friction" in asked:
+            slips, least = slipping(problem, solution.x, name, lasting=not own)
+            lasts = not own and any(name in run.lasting_on for run in problem.runs if isinstance(run, Struck))
+            out += (
+                []
+                if slips
+                else [f"{'Nothing' if lasts else 'No impact'} on {name} slipped, so its friction is at least {least:.3g}, and not determined beyond that."]
+            )
+        if f"{name}.sliding_friction" in asked:
+            slips, least = slipping(problem, solution.x, name, impacts=False)
+            out += [] if slips else [f"Nothing slid on {name} for a while, so its sliding_friction is at least {least:.3g}, and not determined beyond that."]
     return out
 
 
