@@ -195,7 +195,10 @@ def test_the_page_on_people_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "human.md").read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile("".join(blocks), "human.md", "exec"), {})
-    hip, knee, plate = capsys.readouterr().out.splitlines()
+    hip, knee, plate, _, *weighed = capsys.readouterr().out.splitlines()
+    for line, true in zip(weighed, (40.0, 8.0, 4.0, 52.0), strict=True):
+        value, sd = (float(x) for x in re.findall(r"(\S+) \+- (\S+)", line)[0])
+        assert abs(value - true) < 3.0 * sd
     assert all(float(re.findall(r"(\d+) %", line)[-1]) > 85.0 for line in (hip, knee))
     assert plate.startswith("the plate read ") and 5.0 < float(plate.split()[3]) < 19.0  # 12 N
     assert sorted(p.name for p in (tmp_path / "trial_results").iterdir()) == ["moments.sto", "moments_sd.sto", "motion.mot", "powers.sto", "powers_sd.sto"]

@@ -84,6 +84,13 @@ def test_what_looks_wrong(tmp_path: Path) -> None:
     warned(tmp_path, "500 s", "time_unit", text=UNDRIVEN.replace('time = "t"', 'time = "slow"'), slow=5e4 * T)
 
 
+def test_drives_that_are_unknown_are_no_omission(tmp_path: Path) -> None:
+    """Motion and forces are then what is asked for, and no control is taken as zero."""
+    text = UNDRIVEN[: UNDRIVEN.index("[[estimate]]")].replace('time = "t"\n', 'time = "t"\ndrive = "unknown"\n', 1)
+    found = check(load(write(tmp_path, text)))
+    assert found.ok and not any(word in sentence for sentence in levels(found, "warning") for word in ("does not drive", "Nothing is estimated"))
+
+
 def test_the_command(tmp_path: Path, run) -> None:
     code, out, err = run("check", write(tmp_path))
     assert (code, err) == (0, "") and "joint.hinge.angle" in out and "can be fitted: 2 runs, 4 unknowns." in out

@@ -9,8 +9,8 @@ which is solved with a Fourier series; p is corrected until the force of all seg
 which the feet share: over the time in which both stand it goes over from one to the other, and acts under each at the same distance from that foot's own place. What is left at the joints is the truth of their moments.
 
 The recording has markers, with a noise that is larger where more soft tissue is below, and what the two plates read, which is on the feet. Nobody measures the moments: they are unknown drives, of a
-stated size and memory. Masses are those of the table and known: estimated as well, they come out wrong by several of their error bars (the likelihood prefers heavier segments, because real moments are
-smaller and smoother than forces drawn with that size and memory; `estimate/weighed.py`).
+stated size and memory. Masses are those of the table and known: estimated in the same fit, they come out wrong by several of their error bars (the likelihood prefers heavier segments, because real moments are
+smaller and smoother than forces drawn with that size and memory; `estimate/weighed.py`). `result.weigh` finds them by the plates alone (`estimate/weighing.py`).
 """
 
 from __future__ import annotations

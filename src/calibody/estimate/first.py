@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibody.estimate.from_start import leads, simulated
 from calibody.estimate.known_start import implied
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem, independent, multipliers_of
@@ -21,9 +22,10 @@ LOOSE = 0.3
 
 
 @one_thread
-def begun(problem: Problem, theta: np.ndarray, robust: bool, forced: bool) -> tuple[Problem, list[States]]:
-    """The first motion, and the problem with the constraints, typical forces and weights that it tells; `forced`: with process noise of a size to be found as well."""
-    both = spread(lambda r: _begun(problem, r, theta, robust), len(problem.runs))
+def begun(problem: Problem, theta: np.ndarray, robust: bool, forced: bool, led: bool = False) -> tuple[Problem, list[States]]:
+    """The first motion, and the problem with the constraints, typical forces and weights that it tells; `forced`: with process noise of a size to be found as well; `led`: by simulation where a known start
+    says what data do not."""
+    both = spread(lambda r: (_led(problem, r, theta) if led and not robust else None) or _begun(problem, r, theta, robust), len(problem.runs))
     problem, x = replace(problem, runs=tuple(run for run, _ in both)), [states for _, states in both]
     return (_loosened(problem, x, theta) if forced else problem), x
 
@@ -48,6 +50,22 @@ def _begun(problem: Problem, r: int, theta: np.ndarray, robust: bool) -> tuple[R
         size = np.sqrt((states.multipliers**2).mean(axis=1))
         run = replace(run, typical=np.maximum(size, max(float(size.max()), 1e-9) * 1e-3))
     return run, states
+
+
+def _led(problem: Problem, r: int, theta: np.ndarray) -> tuple[Run, States] | None:
+    """Without inverse kinematics, whose motion would not be used; None where it would. (Which rows of loops are independent is seen along that motion.)"""
+    run = problem.runs[r]
+    if run.structure.model.loops or len(run.ringing):
+        return None
+    model, numbers, _ = problem.model_of(r, theta)
+    if run.structure.nc:
+        run = replace(run, implied=implied(run.structure.model, run.recording, problem.entries))
+        run = replace(run, active=independent(run.structure, numbers, resting(run.structure, model)))
+    if not leads(run):
+        return None
+    single = replace(problem, runs=tuple(run if k == r else other for k, other in enumerate(problem.runs)))
+    states = simulated(single, r, run.still(resting(run.structure, model, run.recording.initial)), theta)
+    return None if states is None else (run, states)
 
 
 def _loosened(problem: Problem, x: Sequence[States], theta: np.ndarray) -> Problem:

@@ -19,9 +19,12 @@ from calibody.estimate.run import Run
 
 def led(problem: Problem, x: Sequence[States], theta: np.ndarray) -> list[States]:
     """The first motions x, simulated ones in place of those that data do not tell."""
-    return [
-        _simulated(problem, r, states, theta) if is_untold(run) and _known(run) else states for r, (run, states) in enumerate(zip(problem.runs, x, strict=True))
-    ]
+    return [(simulated(problem, r, states, theta) if leads(run) else None) or states for r, (run, states) in enumerate(zip(problem.runs, x, strict=True))]
+
+
+def leads(run: Run) -> bool:
+    """Whether the known start says what data do not."""
+    return is_untold(run) and _known(run)
 
 
 def freedoms(run: Run) -> int:
@@ -39,8 +42,8 @@ def _known(run: Run) -> bool:
     return min(exact.count(True), exact.count(False)) >= freedoms(run)
 
 
-def _simulated(problem: Problem, r: int, states: States, theta: np.ndarray) -> States:
-    """The motion at theta from the known start; `states`, if there is none to the end."""
+def simulated(problem: Problem, r: int, states: States, theta: np.ndarray) -> States | None:
+    """The motion at theta from the known start, in place of that in `states`; None if there is none to the end."""
     from calibody.estimate.predict import signals  # simulating needs jax, for which other fits do not wait
     from calibody.steppers.rollout import simulate
 
@@ -52,6 +55,6 @@ def _simulated(problem: Problem, r: int, states: States, theta: np.ndarray) -> S
             contacts=False,
         )  # fmt: skip
     except CalibodyError:
-        return states
+        return None
     q, forces = motion.q[:, : run.K], motion.multipliers[:, : run.K]
     return states.changed(nodes=q, multipliers=np.where(run.mask, forces, 0.0) if run.active.any() else states.multipliers)

@@ -79,14 +79,20 @@ class Coordinates(Block):
         return value if np.array_equal(self.times, to.times) else interpolated(self.structure, value, self.times, to.times)
 
 
-def interpolated(structure: Structure, q: np.ndarray, times: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Coordinates (nq, instants) at other times; a new time outside continues the cubic at that end."""
+def cubic(times: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every new instant the node before it, the first of the four nodes around it, and the weights of these (4, new) in the cubic through them."""
     position = (new - times[0]) / (times[-1] - times[0]) * (len(times) - 1)
     k = np.clip(position.astype(np.int64), 0, len(times) - 2)
     first = np.clip(k - 1, 0, len(times) - 4)
-    away, step = position - first, np.zeros((structure.nv, len(new)))
-    for a in range(4):
-        weight = np.prod([(away - b) / (a - b) for b in range(4) if b != a], axis=0)
+    away = position - first
+    return k, first, np.array([np.prod([(away - b) / (a - b) for b in range(4) if b != a], axis=0) for a in range(4)])
+
+
+def interpolated(structure: Structure, q: np.ndarray, times: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Coordinates (nq, instants) at other times; a new time outside continues the cubic at that end."""
+    k, first, weights = cubic(times, new)
+    step = np.zeros((structure.nv, len(new)))
+    for a, weight in enumerate(weights):
         step += weight * difference(structure, q[:, first + a], q[:, k])
     return retract(structure, q[:, k], step)
 

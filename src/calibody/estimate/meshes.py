@@ -323,7 +323,7 @@ class Meshes:
 
     def begin(self, problem: Problem, theta: np.ndarray) -> tuple[Problem, list[States]]:
         """The first motion of all runs, and the problem with what it tells."""
-        problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers))
+        problem, x = begun(problem, theta, self.robust, any(h.process for h in self.hypers), led=not self.touching.act)
         if not self.touching.act:
             return problem, led(problem, x, theta)
         self.touching.refuse_inside(problem, x, theta)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from calibody.estimate.predict import Prediction
     from calibody.estimate.profile import Profile
     from calibody.estimate.uncertainty import Uncertainty
-    from calibody.estimate.unknowns import Entry
+    from calibody.estimate.unknowns import Entry, Unknown
     from calibody.estimate.validation import Validation
+    from calibody.estimate.weighing import Weighed
     from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
     from calibody.report.plots import Plots
@@ -458,6 +459,15 @@ class Result:
         from calibody.estimate.opensim import export
 
         return export(self, folder, run)
+
+    def weigh(self, unknowns: Mapping[str, Unknown]) -> Weighed:
+        """What force plates tell of the masses of a mechanism that hangs on nothing, whatever its joints exert: `{"body.thigh.mass": cb.Unknown(prior=(8.0, 0.8))}` and other numbers of segments, each with its prior; of a fit that holds them.
+
+        Prints as a table; `.model` is the model with what was found, to fit moments with.
+        """
+        from calibody.estimate.weighing import weigh
+
+        return weigh(self, unknowns)
 
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""

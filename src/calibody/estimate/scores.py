@@ -32,7 +32,8 @@ from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.uncertainty import autocorrelation, few, flat_top
 from calibody.solve.arrow import own_parameters
-from calibody.solve.condensed import Runs, Step
+from calibody.solve.condensed import Eliminated, Runs, Step, eliminated
+from calibody.solve.threads import spread
 
 FEW, LEAST = 3.0, 0.05
 """Effective forces from which their size is known at all, and the least share of their squares that is taken to be left: a suspect is not credited with a force that vanishes."""
@@ -127,14 +128,15 @@ class Pull:
 class Scores:
     """Residuals and their responses at a solution, without what the parameters that may move take up; those of a single run first, run by run.
 
-    `free` marks the columns of `lin` that may move, `asked` those that were held and are asked about.
+    `free` marks the columns of `lin` that may move, `asked` those that were held and are asked about. Without a step that is `taken` already every run is eliminated here and forgotten: with hundreds of columns the responses
+    of eight runs of a large mechanism are gigabytes.
     """
 
-    def __init__(self, problem: Problem, lin: Runs, taken: Step, free: np.ndarray, asked: np.ndarray) -> None:
+    def __init__(self, problem: Problem, lin: Runs, taken: Step | None, free: np.ndarray, asked: np.ndarray) -> None:
         self.problem, self.lin, self.taken, self.asked = problem, lin, taken, asked
         alone = own_parameters(lin.parameters, lin.columns, lin.loose_theta)
         self.common = np.flatnonzero(free & ~alone)
-        self.reduced = [_reduced(problem, lin, taken, r, alone & free, self.common, asked) for r in range(len(lin.parts))]
+        self.reduced = spread(lambda r: _reduced(problem, lin, self._eliminated(r), r, alone & free, self.common, asked), len(lin.parts))
         among = lin.loose_theta[:, np.concatenate([self.common, asked])].toarray()
         self.T, self.F = np.concatenate([among, *(x.T for x in self.reduced)]), np.concatenate([lin.loose, *(x.F for x in self.reduced)])
         self.nodes = np.concatenate([np.full(len(among), -1), *(x.nodes for x in self.reduced)])
@@ -143,6 +145,9 @@ class Scores:
         theta = self.T[:, : len(self.common)]
         self.own = np.linalg.norm(theta, axis=0)
         self.basis, self.kept = _orthonormal(theta / np.where(self.own > 0.0, self.own, 1.0))
+
+    def _eliminated(self, r: int) -> Eliminated:
+        return eliminated(self.lin.parts[r], self.lin.columns[r]) if self.taken is None else self.taken.runs[r]
 
     def pulls(self, volume: np.ndarray | float = 0.0) -> list[Pull | None]:
         """Of every number asked about; None where it is nothing new beside the parameters. `volume` is the slope of the likelihood's volume with respect to all columns
@@ -232,10 +237,11 @@ class Scores:
         where nothing is missing. Smoothing leaves them correlated, the more the more the motion is free."""
         last = self.first[runs] if len(self.first) > runs else len(self.F)
         noise = rng.standard_normal((int(last), draws))
-        for first, part, e, x in list(zip(self.first, self.lin.parts, self.taken.runs, self.reduced, strict=True))[:runs]:
-            mine, n = noise[first : first + len(part.F)], e.factor.n
+        for r, (first, part, x) in enumerate(list(zip(self.first, self.lin.parts, self.reduced, strict=True))[:runs]):
+            factor = part.factor() if self.taken is None else self.taken.runs[r].factor
+            mine, n = noise[first : first + len(part.F)], factor.n
             right = np.concatenate([part.Fx.T @ mine, np.zeros((len(part.C), draws))])
-            noise[first : first + len(part.F)] = mine - part.Fx @ e.factor.solve(right)[:n]
+            noise[first : first + len(part.F)] = mine - part.Fx @ factor.solve(right)[:n]
             rows = slice(first, first + len(x.F))
             noise[rows] -= x.basis @ (x.basis.T @ noise[rows])
         return noise - self.basis[:last] @ (self.basis[:last].T @ noise)
@@ -258,8 +264,8 @@ class _Reduced:
     """Of every number asked about: its information before anything is taken up by parameters (and of what it is before the motion follows, `FOLLOWED`)."""
 
 
-def _reduced(problem: Problem, lin: Runs, taken: Step, r: int, alone: np.ndarray, common: np.ndarray, asked: np.ndarray) -> _Reduced:
-    part, e, columns = lin.parts[r], taken.runs[r], lin.columns[r]
+def _reduced(problem: Problem, lin: Runs, e: Eliminated, r: int, alone: np.ndarray, common: np.ndarray, asked: np.ndarray) -> _Reduced:
+    part, columns = lin.parts[r], lin.columns[r]
     T = part.Ft + part.Fx @ e.response[: e.factor.n]
     at = columns[alone[columns]]
     held = lin.loose_theta[:, at]

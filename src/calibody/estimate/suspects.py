@@ -115,12 +115,17 @@ class Tests:
         lin = widened(self.wide.linearise(x, self.at, hold_scale=False), columns)
         scale = np.append(self.wide.scale, [t.scale for t in columns])
         anywhere = np.full(len(scale), np.inf)  # nobody takes this step
-        self.taken = step(lin, 0.0 * scale, -anywhere, anywhere, 0.0 * scale, scale)
+        self.taken = step(lin, 0.0 * scale, -anywhere, anywhere, 0.0 * scale, scale) if self.noisy else None
         free = np.arange(len(scale)) < self.p
         free[: self.p] &= ~known.at_bound
         self.scores = Scores(self.wide, lin, self.taken, free, np.arange(self.p, len(scale)))
         self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked)) if len(g) > 1]
         self.first = self._alone(), [self.scores.together(g) for g in self.groups]
+
+    @property
+    def noisy(self) -> bool:
+        """Whether there are unmodelled forces."""
+        return any(len(run.disturbed) for run in self.problem.runs)
 
     def _alone(self, slope: np.ndarray | float = 0.0) -> list[Pull | None]:
         return self.scores.pulls(slope)[: len(self.asked)]
@@ -133,7 +138,7 @@ class Tests:
     def pulls(self, count: int) -> tuple[list[Pull | None], list[Pull | None]]:
         """Of every suspect alone and of the groups. With process noise the volume of the likelihood pulls too: looked at where it can decide, among `count` tests."""
         pulls, jointly = self.first
-        if not any(len(run.disturbed) for run in self.problem.runs):
+        if self.taken is None:
             return pulls, jointly
         near = [g for g, p in zip([*([k] for k in range(len(pulls))), *self.groups], [*pulls, *jointly], strict=True) if _near(p, count)]
         close = {k for numbers in near for k in numbers}

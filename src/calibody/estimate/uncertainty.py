@@ -357,7 +357,7 @@ def _between(
     """chi2 of the runs' own estimates about the joint one: `sum g_r' M_r^+ g_r`, over the parameters that all runs share and the data resolve; `M_r`, of `middles`,
     is the covariance of the scores as the residuals show it, larger than stated or correlated: neither is a disagreement. Where that is known with few degrees of freedom f_r, chi2 of a run is larger by f_r/(f_r - 2) on
     average, which is taken off, and compared as Fisher's variable with those of all runs."""
-    common = np.array([e.run is None for e in problem.entries])
+    common = np.array([e.run is None for e in problem.entries], dtype=bool)
     shared, own = common & analysis.resolved & ~at_bound, ~common & analysis.resolved
     if not shared.any():
         return None

@@ -19,6 +19,7 @@ from calibody.mechanics import channels
 from calibody.model import Model
 from calibody.model.native import MUJOCO
 from calibody.recording.recording import Recording
+from calibody.recording.unknown import EVERY
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 Found = TypeVar("Found")
@@ -154,12 +155,15 @@ def refuse(model: Model, experiment: Experiment) -> None:
 
 
 def _undriven(findings: list[Finding], model: Model, spec: RunSpec) -> None:
+    given = {*spec.drive, *(u.channel for u in spec.unknown)}
     for actuator in model.actuators:
-        if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force"} & set(spec.drive):
+        if not {f"actuator.{actuator.name}", f"joint.{actuator.joint}.force", EVERY} & given:
             findings.append(Finding(WARNING, f'The run "{spec.label}" does not drive "actuator.{actuator.name}"; its control is taken as zero.'))
 
 
 def _unknowns(findings: list[Finding], model: Model, experiment: Experiment) -> tuple[Entry, ...]:
+    if not experiment.unknowns and any(run.unknown for run in experiment.recordings):
+        return ()  # these are what is asked for
     if not experiment.unknowns:
         sentence = 'Nothing is estimated but motion and forces; for more give an [[estimate]] with parameter = "body.NAME.mass" or another path.'
         findings.append(Finding(WARNING, sentence))

@@ -23,6 +23,7 @@ from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Body, Sensor, Site
 from calibody.recording.impact import check_impacts
+from calibody.recording.plates import PlateSpec, plate_spec
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
 from calibody.recording.recording import check_initial, is_finite
 from calibody.recording.units import TIME_UNITS
@@ -294,6 +295,7 @@ def _run(table: _Table) -> RunSpec:
         poses=_poses(table),
         unknown=unknown,
         impacts=_impacts(table),
+        plates=_plates(table),
     )
 
 
@@ -305,6 +307,14 @@ def _impacts(table: _Table) -> tuple[Mapping[str, Any], ...]:
     except CalibodyError as error:
         table.fail("impacts", f"{error}")
     return tuple(given)
+
+
+def _plates(table: _Table) -> tuple[PlateSpec, ...]:
+    given = table.take("plates", lambda v: isinstance(v, list), 'a list of tables, { body = "foot", force = "force_*", point = "point_*", sd = 20 }', [])
+    try:
+        return tuple(plate_spec(one) for one in given)
+    except CalibodyError as error:
+        table.fail("plates", f"{error}")
 
 
 def _unknown_drives(table: _Table) -> tuple[UnknownDrive, ...]:
@@ -325,7 +335,7 @@ def _unknown_drives(table: _Table) -> tuple[UnknownDrive, ...]:
 
 def _poses(table: _Table) -> bool:
     poses = table.flag("poses")
-    for key in ("time", "time_unit", "start", "end", "drive", "initial") if poses else ():
+    for key in ("time", "time_unit", "start", "end", "drive", "initial", "plates") if poses else ():
         if key in table.given:
             table.fail(key, f"this [[run]] has poses = true and {key}; poses at rest have no clock and no dynamics: leave one of them out.")
     return poses

@@ -25,6 +25,7 @@ from calibody.experiment.additions import Payload, added
 from calibody.experiment.held import held
 from calibody.model import Model, Sensor, Site
 from calibody.recording import readers
+from calibody.recording.plates import PlateSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
 from calibody.recording.unknown import UnknownDrive
@@ -68,11 +69,13 @@ class RunSpec:
     """Drives that act and were not measured."""
     impacts: tuple[Mapping[str, Any], ...] = ()
     """What strikes when, where that is known roughly: tables with time, contact and point."""
+    plates: tuple[PlateSpec, ...] = ()
+    """Force plates."""
 
     @property
     def files(self) -> list[str]:
         """All files it reads, the run's own first."""
-        given = [self.data, *(spec.file for spec in (*self.observe.values(), *self.drive.values()))]
+        given = [self.data, *(spec.file for spec in (*self.observe.values(), *self.drive.values(), *self.plates))]
         return list(dict.fromkeys(file for file in given if file is not None))
 
     @property
@@ -107,6 +110,7 @@ class RunSpec:
             "time_unit": self.time_unit,
             "observe": placed(self.observe),
             "drive": {**placed(self.drive), **{u.channel: u for u in self.unknown}},
+            "plates": [p if p.file is None else dataclasses.replace(p, file=str(base / p.file)) for p in self.plates],
         }
 
 

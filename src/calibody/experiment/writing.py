@@ -16,6 +16,8 @@ from typing import Any
 from calibody.errors import CalibodyError
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.spec import Experiment, RunSpec
+from calibody.recording.plates import PlateSpec
+from calibody.recording.unknown import UnknownDrive
 
 
 def save(experiment: Experiment, path: str | Path) -> Path:
@@ -46,11 +48,17 @@ def _document(experiment: Experiment) -> str:
 
 def _run(run: RunSpec) -> str:
     values = changed(run)
+    unknown = {u.channel: written(u) for u in values.pop("unknown", ())}
     if not values.get("initial", True):
         del values["initial"]
     observe, drive = ({channel: changed(spec) for channel, spec in (values.pop(key, None) or {}).items()} for key in ("observe", "drive"))
     parts = [_block("[[run]]", values), _block("[run.observe]", observe)]
-    return "".join(parts + ([_block("[run.drive]", drive)] if drive else []))
+    return "".join(parts + ([_block("[run.drive]", drive | unknown)] if drive or unknown else []))
+
+
+def written(drive: UnknownDrive) -> dict[str, Any]:
+    """What stands beside the channel of a drive that is unknown."""
+    return {"unknown": True, **{k: v for k, v in changed(drive).items() if k != "channel"}}
 
 
 def _unknown(name: str, unknown: Unknown) -> dict[str, Any]:
@@ -83,7 +91,10 @@ def _moved(experiment: Experiment, target: Path) -> Experiment:
     def channels(specs: Mapping[str, Any]) -> dict[str, Any]:
         return {channel: dataclasses.replace(spec, file=moved(spec.file)) for channel, spec in specs.items()}
 
-    runs = [dataclasses.replace(r, data=moved(r.data), observe=channels(r.observe), drive=channels(r.drive)) for r in experiment.recordings]
+    def plates(run: RunSpec) -> tuple[PlateSpec, ...]:
+        return tuple(dataclasses.replace(p, file=moved(p.file)) for p in run.plates)
+
+    runs = [dataclasses.replace(r, data=moved(r.data), observe=channels(r.observe), drive=channels(r.drive), plates=plates(r)) for r in experiment.recordings]
     return dataclasses.replace(experiment, model_file=moved(experiment.model_file) or "", recordings=tuple(runs), folder=target)
 
 

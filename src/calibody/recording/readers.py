@@ -22,6 +22,7 @@ import numpy as np
 
 from calibody.errors import CalibodyError, nearest
 from calibody.recording.orientations import continuous, rotation_vectors
+from calibody.recording.plates import PlateSpec, plate_spec
 from calibody.recording.recording import Drive, Observation, Recording, check_channel, check_clock, check_resolution, check_sd, check_valid, is_finite
 from calibody.recording.signal import HOLDS, Signal
 from calibody.recording.tables import Table, open_table
@@ -104,6 +105,7 @@ def read(
     *,
     time_unit: str = "s",
     initial: Mapping[str, Any] | None = None,
+    plates: Sequence[Mapping[str, Any] | PlateSpec] = (),
 ) -> Recording:
     """The recording in a file (CSV, Parquet, NPZ, MAT, ROS bag, MCAP, C3D), a mapping of arrays or a polars DataFrame.
 
@@ -112,7 +114,7 @@ def read(
     known: `{"joint.a.angle": 0.3, "joint.a.rate": {"value": 0.0, "sd": 0.01}}`, in SI units.
 
     A force on a joint that acts and was not measured is `"joint.NAME.force": "unknown"`, or `{"unknown": True, "sd": 50.0, "correlation_time": 0.1}` with its size; `drive = "unknown"` are all joints,
-    and so is `"joint.*.force"` beside measured drives.
+    and so is `"joint.*.force"` beside measured drives. `plates` are force plates: `{"body": "foot", "force": "force_*", "point": "point_*", "sd": 20.0}`, a star standing for x, y and z.
     """
     run = _Run(path, time, time_unit)
     observations = [o for channel, given in _entries("observe", observe) for o in run.observations(channel, spec_of(ObserveSpec, channel, given))]
@@ -129,6 +131,7 @@ def read(
         initial={} if initial is None else initial,
         poses=time is None,
         unknown=tuple(unknown),
+        plates=tuple(plate_spec(given).read(run.column) for given in plates),
     )
 
 
@@ -139,11 +142,13 @@ def mistakes(
     drive: Mapping[str, Any] | None = None,
     *,
     time_unit: str = "s",
+    plates: Sequence[Mapping[str, Any] | PlateSpec] = (),
 ) -> list[str]:
     """All sentences of the channels that `read` would refuse, of which it raises only the first."""
     run = _Run(path, time, time_unit)
     attempts = [lambda c=c, g=g: run.observations(c, spec_of(ObserveSpec, c, g)) for c, g in _entries("observe", observe)]
     attempts += [lambda c=c, g=g: run.drives(c, spec_of(DriveSpec, c, g)) for c, g in _entries("drive", drive) if not is_unknown(g)]
+    attempts += [lambda g=g: plate_spec(g).read(run.column) for g in plates]
     out = []
     for attempt in attempts:
         try:
@@ -264,6 +269,14 @@ class _Run:
                 raise CalibodyError(f'The drive "{path}" is infinite at sample {int(np.argmax(np.isinf(values))) + 1}; leave the cell empty if it is missing.')
             out.append(Drive(path, Signal(times[known], values[known], spec.hold, f'the drive "{path}"'), sd, missing=int((~known).sum())))
         return out
+
+    def column(self, file: str | None, time: str | None, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Clock [s] and values of a column of a force plate, in the units of the file."""
+        table = self.table(file)
+        if self.time is None:
+            raise CalibodyError(f'"{table.source}" has poses at rest, and force plates; poses need no forces: leave one of them out.')
+        raw = table.numbers(name, "a force plate")
+        return table.seconds(table.clock(self.time if time is None else time, name, "a force plate"), self.time_unit, "a force plate"), raw
 
     def series(self, what: str, path: str, spec: ObserveSpec | DriveSpec, column: str, padding: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Clock [s] and values [SI] of one column, without padding (rows without time and value; without `padding`, only without time)."""

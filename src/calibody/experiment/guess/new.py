@@ -14,7 +14,7 @@ from calibody import formats
 from calibody.errors import CalibodyError
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload, added
-from calibody.experiment.guess import numbers, physics, unknowns
+from calibody.experiment.guess import numbers, physics, trial, unknowns
 from calibody.experiment.guess.columns import LIKELY, UNSURE, Columns, Match, matched
 from calibody.experiment.guess.names import COMMAND, CONTROL, POSITION, RATE, TORQUE
 from calibody.experiment.guess.numbers import Guess
@@ -34,7 +34,7 @@ LIGHT = 0.1
 """Share of the moving mass up to which joints at the end of a mechanism that no log has are taken for fingers, not for arms."""
 MARKED = (*SCALARS, BALL)
 """Joints whose frictions are asked about where a log has none of them, but places in the world, which show them all."""
-MODELS = (".xml", ".mjcf", ".urdf")
+MODELS = (".xml", ".mjcf", ".urdf", ".osim")
 NOISY = 1e-3
 """Noise of a torque over its range from which its sd is stated."""
 MILLI = (300.0, 3000.0)
@@ -63,6 +63,10 @@ def propose(model_file: Path, logs: Sequence[Path], out: Path, payload: str | No
     if model_file.suffix.lower() not in MODELS and any(log.suffix.lower() in MODELS for log in logs):
         raise CalibodyError(f'"{model_file.name}" is no model; give the model first, then the recordings: calibody new robot.urdf log.csv.')
     model = formats.load(model_file)
+    tables = {_relative(path, out.parent): open_table(path) for path in logs}
+    if payload is None and any(trial.markers(model, table) for table in tables.values()):
+        experiment, said, unused = trial.experiment(model, _relative(model_file, out.parent), tables, out)
+        return Proposal(experiment, tuple(said), document(experiment, out, {}, unused, tuple(said)))
     still = _still(model, logs)
     model = held(model, still)
     carried = None if payload is None else Payload(payload, 1.0, _free_name(model))

@@ -9,7 +9,7 @@ from typing import Any
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.guess.numbers import Guess
 from calibody.experiment.spec import Experiment, RunSpec
-from calibody.experiment.writing import changed, key_text, value_text
+from calibody.experiment.writing import changed, key_text, value_text, written
 
 HEAD = """\
 # Written by calibody new: guesses, with their reasons. Look at every line, then
@@ -44,12 +44,15 @@ def document(experiment: Experiment, out: Path, comments: Mapping[str, str], unu
 
 
 def _run(run: RunSpec, comments: Mapping[str, str], unused: Mapping[str, str]) -> list[str]:
-    values = {k: v for k, v in changed(run).items() if k not in ("observe", "drive", "initial")}
+    values = {k: v for k, v in changed(run).items() if k not in ("observe", "drive", "initial", "unknown", "plates")}
     values.setdefault("time", run.time)
-    out = ["[[run]]", *(_line(k, v, comments.get(f"{run.label} {k}", "")) for k, v in values.items())]
-    for word, specs in (("observe", run.observe), ("drive", run.drive)):
+    plates = ["plates = [", *(f"  {value_text(p)}," for p in run.plates), "]"] if run.plates else []
+    out = ["[[run]]", *(_line(k, v, comments.get(f"{run.label} {k}", "")) for k, v in values.items()), *plates]
+    given = {word: {channel: changed(spec) for channel, spec in specs.items()} for word, specs in (("observe", run.observe), ("drive", run.drive))}
+    given["drive"] |= {u.channel: written(u) for u in run.unknown}
+    for word, specs in given.items():
         if specs:
-            out += [f"[run.{word}]", *(_line(channel, changed(spec), comments.get(f"{run.label} {channel}", "")) for channel, spec in specs.items())]
+            out += [f"[run.{word}]", *(_line(channel, spec, comments.get(f"{run.label} {channel}", "")) for channel, spec in specs.items())]
     return out + [f"# not used: {column} ({why})" for column, why in unused.items()]
 
 
