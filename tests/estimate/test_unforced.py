@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from race_problems import problem
 
 import calibody as cb
+from calibody.estimate.compared import _left_over
+from calibody.estimate.layout import NODES
 
 
 def pendulum() -> cb.Model:
@@ -50,6 +53,14 @@ def test_where_there_are_some_they_are_found(force: float, steady: float) -> Non
     """The noise hides a white force of a two-hundredth of the weight's moment as little as a steady one."""
     for seed in range(2):
         assert cb.fit(pendulum(), swing(seed, force, steady), UNKNOWN, process_noise="auto", h=0.005).process_noise["hinge"] > 0.0
+
+
+def test_a_motion_that_is_given_up_is_no_comparison() -> None:
+    """A fit without forces that leaves most of a channel over says nothing of the estimates of one with them."""
+    result = cb.fit(pendulum(), swing(0, 0.0), UNKNOWN, h=0.005)
+    for share, left in ((1.0, []), (0.9, []), (0.5, ["joint.hinge.angle"])):
+        states = tuple(s.changed(**{NODES: share * s.q}) for s in result.states)
+        assert _left_over(result.problem, SimpleNamespace(x=states, theta=result.theta)) == left  # pyright: ignore[reportArgumentType]
 
 
 def test_the_race_with_auto(shared: Path) -> None:

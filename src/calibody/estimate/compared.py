@@ -9,6 +9,7 @@ error bars that hold.
 
 **What the difference says.** Where the two do not agree, the difference d of a parameter shows the model's error in it, as far as it is more than chance. Two estimates with errors of the variance tau^2 each, beside their scatter, are apart by `E d^2 = sd_d^2 + 2 tau^2`, sd_d what chance makes of the
 difference: the error bars of the fit with forces allow for `tau^2 = (d^2 - sd_d^2)/2` as for what something named would move (`misled.py`), and then hold the other estimate. Where the fit without forces has gone to another minimum, they are as large as that is far; neither is worth more then.
+But for a minimum that gives the motion up: one that leaves most of a channel over (a real cart whose pole hardly swings, ten times its inertia) describes no data, and differs from nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from calibody.errors import CalibodyError
 from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported
-from calibody.estimate.result import Comparison
+from calibody.estimate.result import LEFT_OVER, UNEXPLAINED, Comparison
 from calibody.estimate.uncertainty import Uncertainty, assess
 from calibody.solve.gauss_newton import Settings, Solution, minimise
 
@@ -68,6 +69,8 @@ def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.nda
             found = minimise(calm, found.x, found.theta, Settings(iterations=THEN, tolerance=NEAR))
         if not found.converged:
             return _Found(Comparison(found.status, {}, {}, {}))
+        if left := _left_over(calm, found):
+            return _Found(Comparison(f"{LEFT_OVER} most of {', '.join(left)}", {}, {}, {}))
         freedom = calm.runs[0].structure.nv - calm.runs[0].kept
         bars = assess(calm, found.x, found.theta, freedom, True).sd
     except (CalibodyError, np.linalg.LinAlgError) as failure:
@@ -81,6 +84,16 @@ def _without(problem: Problem, calm: Problem, x: Sequence[States], theta: np.nda
     beyond = np.linalg.solve(known.reported.by_theta, np.sign(d) * np.sqrt(0.5 * np.maximum(d**2 - chance**2, 0.0)))
     sds = {n: float(s) if np.isfinite(s) else None for n, s in zip(names, bars, strict=True)}
     return _Found(Comparison("converged", {n: float(v) for n, v in zip(names, values, strict=True)}, sds, apart), times**2 * found.cost, beyond)
+
+
+def _left_over(problem: Problem, found: Solution) -> list[str]:
+    """Channels of which a solution says little."""
+    out: dict[str, None] = {}
+    for r, states in enumerate(found.x):
+        for d, fitted in problem.fitted(r, states, found.theta):
+            if float(np.sqrt(np.mean((d.y - fitted) ** 2))) > UNEXPLAINED * float(np.std(d.y)) > 0.0:
+                out[d.channel.path] = None
+    return list(out)
 
 
 def _calm(problem: Problem, times: float) -> Problem:

@@ -22,7 +22,7 @@ from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of
 from calibody.estimate.rests import sentences
-from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, Comparison, ForcesTogether, Mesh, Result, SlowForce
+from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, LEFT_OVER, Comparison, ForcesTogether, Mesh, Result, SlowForce
 from calibody.estimate.suspects import Tests, rests_on, suspects
 from calibody.estimate.touching import Touching
 from calibody.estimate.uncertainty import Uncertainty
@@ -205,6 +205,10 @@ def _apart(comparison: Comparison | None) -> list[str]:
     """Where a fit without unmodelled forces says something else, or nothing."""
     if comparison is None or comparison.agrees:
         return []
+    if comparison.status.startswith(LEFT_OVER):
+        return [
+            f"A fit without unmodelled forces, begun at these estimates, does not follow the motion ({comparison.status}): the model describes it with them only, and whether the estimates depend on them could not be seen."
+        ]
     if comparison.status != "converged":
         return ["A fit without unmodelled forces, begun at these estimates, did not converge: whether they depend on those forces could not be seen."]
     name, apart = comparison.largest

@@ -46,6 +46,8 @@ COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 UNEXPLAINED = 0.3
 """Residuals over the scatter of the measurement itself from which most of it is left over, which no noise can be."""
+LEFT_OVER = "it leaves over"
+"""How the status of a fit without unmodelled forces begins that says little of a channel."""
 SMALL = 1e-3
 """Relative error of a scale that is easily made: gravity is 9.78 to 9.83 m/s^2 from place to place, and periods of sampling are often those that were asked for."""
 ROUGH = 1e-2
