@@ -319,6 +319,9 @@ def recorded(machine: Machine, case: Case, seconds: float, run: int = 0) -> dict
         _close(model, data, [dof(model, j) for j in machine.drives])
     if case.frictionloss:
         model.dof_frictionloss[first] = case.frictionloss * scale
+    mujoco.mj_forward(model, data)
+    mujoco.mj_fullM(model, data, inertia)
+    knee = max(KNEE, 4.0 * STEP * scale * (case.dry + case.stribeck) / inertia[first, first])  # explicit friction that is steeper than that is unstable
     lagged, motor = None, np.array([data.qpos[first], data.qvel[first]])
     rotor = float(model.dof_armature[first]) if case.flexible or case.backlash else 0.0
     if rotor:  # it is on the motor's side
@@ -367,7 +370,7 @@ def recorded(machine: Machine, case: Case, seconds: float, run: int = 0) -> dict
                 motor[1] += STEP / rotor * (force[first] - through)
                 motor[0] += STEP * motor[1]
                 force[first] = through
-            force[first] -= scale * (case.dry + case.stribeck * np.exp(-((v / 0.3) ** 2))) * np.tanh(v / KNEE)
+            force[first] -= scale * (case.dry + case.stribeck * np.exp(-((v / 0.3) ** 2))) * np.tanh(v / knee)
             force[first] -= scale * case.spring * q / sway + scale * case.quadratic * v * abs(v)
             force[first] += scale * case.ripple * np.sin(12.0 * q)
             data.qfrc_applied[:] = force
