@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.design import less_known
 from calibody.estimate.excitation import Followed
 from calibody.estimate.waves import BASES
 from calibody.estimate.within import Within, limits_of, shapeless, with_pairs
@@ -190,6 +191,11 @@ def test_a_design_begins_at_a_fit_and_adds_to_it(played: cb.Design) -> None:
         assert before == pytest.approx(present.parameters[path].sd, rel=0.02)
         assert e.sd is not None and before is not None and e.sd < before
         assert recorded is not None and 0.5 < recorded / before < 2.0
+    assert less_known(found.forecast, found.recorded) == []
+    assert (
+        "5 of 7 parameters would be known less well"
+        in less_known(found.forecast, {p: (0.5 if k < 5 else 2.0) * (e.sd or 0.0) for k, (p, e) in enumerate(found.forecast.parameters.items())})[0]
+    )
     with pytest.raises(cb.CalibodyError, match="other unknowns"):
         cb.design(two_links(), {"body.lower.mass": None}, ANGLES, 0.003, 4.0, limits, present=present)
 

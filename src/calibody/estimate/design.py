@@ -179,10 +179,11 @@ def _outcome(search: Search, how: Designing, z: np.ndarray, present: Result | No
     extra = {path: seen(measured_by(planned.model, [path], one)) for path, one in how.sensors.items()}
     times = planned.period * np.arange(round(how.duration / planned.period) + 1)
     ways = excitation.ways if isinstance(excitation, (Played, Followed)) else {}
+    forecast, beside = seen({}), {} if recorded is None else _bars(planned, recorded)
     return Design(
-        forecast=seen({}),
+        forecast=forecast,
         before=None if present is None else planned.forecast(planned.known, motion, search.directions),
-        recorded={} if recorded is None else _bars(planned, recorded),
+        recorded=beside,
         excited={path: way(np.minimum(times, how.duration)) for path, way in ways.items()},
         times=times,
         limits={limit.channel: (limit.lower, limit.upper, *limit.reached(fine)) for limit in search.limits if isinstance(limit, Within)},
@@ -191,13 +192,24 @@ def _outcome(search: Search, how: Designing, z: np.ndarray, present: Result | No
         following=search.shape.following,
         evaluations=len(search.kept),
         seconds=seconds,
-        notes=_notes(search, how, present),
+        notes=(*less_known(forecast, beside), *_notes(search, how, present)),
     )
 
 
 def _bars(planned: Planned, found: Identifiability) -> dict[str, float | None]:
     sd = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
     return {name: float(x) if ok else None for name, x, ok in zip(reported(planned.unknowns, planned.theta).names, sd, found.resolved, strict=True)}
+
+
+def less_known(found: Forecast, recorded: Mapping[str, float | None]) -> list[str]:
+    """Where the recordings that are there tell more already."""
+    both = [(e.sd, sd) for path, e in found.parameters.items() if (sd := recorded.get(path)) is not None and e.sd is not None]
+    worse = sum(new > old for new, old in both)
+    if 2 * worse <= len(both):
+        return []
+    return [
+        f"{worse} of {len(both)} parameters would be known less well than from the recordings that are there: give limits that leave as much room as those took, more time, or a longer search (starts, improved, rounds)."
+    ]
 
 
 def _notes(search: Search, how: Designing, present: Result | None) -> tuple[str, ...]:
