@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hanging_leg import leg
 import calibody as cb
 from calibody.experiment.guess.new import propose
 from calibody.experiment.reading import load
+from calibody.experiment.scene import _turned, upright
 
 
 def files(folder: Path) -> tuple[Path, Path, Path]:
@@ -47,3 +49,26 @@ def test_without_forces_that_is_said(tmp_path: Path) -> None:
     model, log, _ = files(tmp_path)
     found = propose(model, [log], tmp_path / "trial.toml")
     assert any(g.what == "plates" and g.value == "none" for g in found.guesses)
+
+
+def test_a_world_whose_y_is_up_stands_upright_in_the_replay() -> None:
+    """What gravity points away from is the replay's z, right-handed; where it points down already, or something stands in the world, nothing is turned."""
+    model = leg()
+    assert upright(model) is None
+    lying = replace(model, world=replace(model.world, gravity=(0.0, -9.81, 0.0)))
+    turn = upright(lying)
+    assert turn is not None and np.allclose(turn.apply([0.0, 1.0, 0.0]), [0.0, 0.0, 1.0]) and np.allclose(turn.apply([1.0, 0.0, 0.0]), [1.0, 0.0, 0.0])
+    assert np.linalg.det(turn.as_matrix()) == pytest.approx(1.0)
+    half = float(np.sqrt(0.5))
+    run = {
+        "fitted": {"trunk": [[1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0]]},
+        "measured": None,
+        "predicted": None,
+        "markers": {"site.a.position": [[0.0, 2.0, 0.0]]},
+        "name": "run",
+    }
+    turned = _turned(run, turn)
+    assert np.allclose(turned["fitted"]["trunk"], [[1.0, -3.0, 2.0, half, half, 0.0, 0.0]], atol=1e-4)
+    assert np.allclose(turned["markers"]["site.a.position"], [[0.0, 0.0, 2.0]]) and turned["measured"] is None and turned["name"] == "run"
+    ball = cb.Geometry("wall", "world", "sphere", (0.1,)) if hasattr(cb, "Geometry") else None
+    assert ball is None or upright(replace(lying, geometries=(ball,))) is None

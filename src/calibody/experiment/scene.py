@@ -24,6 +24,8 @@ from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
 
 if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
     from calibody.estimate.predict import Prediction
     from calibody.estimate.result import ChannelFit, Result
     from calibody.recording.recording import Recording
@@ -34,6 +36,8 @@ MOST_FRAMES = 1800
 DRAWABLE = ("sphere", "capsule", "cylinder", "box", "ellipsoid")
 LEVEL = 0.01
 """Half the tilt of a plane [rad] up to which a level floor of a replay stands for it."""
+DOWN = 0.999
+"""Cosine of gravity to -z from which it points down."""
 ROD = 0.025
 """Radius of the rods that stand for bodies without a shape, relative to the size of the mechanism."""
 DIGITS = 5
@@ -58,8 +62,42 @@ def scene(result: Result, predictions: Mapping[str, Prediction]) -> dict[str, An
     size = _size(result.model, runs)
     for run, motion in zip(runs, motions, strict=True):
         run["touch"] = vars(pushes(motion, _nodes(motion), size))
-    shared = {"ground": ground(result.model), "planes": planes(result.model), "weight": _weight(result.model)}
+    shared: dict[str, Any] = {"ground": ground(result.model), "planes": planes(result.model), "weight": _weight(result.model)}
+    turn = upright(result.model)
+    if turn is not None:
+        runs = [_turned(run, turn) for run in runs]
+        shared["axes"] = np.round(turn.as_matrix().T, DIGITS).tolist()
     return {"shapes": _shapes(result.model, size), "runs": runs, **shared}
+
+
+def upright(model: Model) -> Rotation | None:
+    """What turns a world whose gravity points elsewhere than down (OpenSim's along -y), so that people stand in the replay; None where it does point down, and where things touch or stand in the world: these are
+    drawn where they are."""
+    from scipy.spatial.transform import Rotation
+
+    gravity = np.array(model.world.gravity, dtype=float)
+    size = float(np.linalg.norm(gravity))
+    if not size or -gravity[2] > DOWN * size or model.contacts or model.limits or any(g.body == WORLD for g in model.geometries):
+        return None
+    up = -gravity / size
+    forwards = np.eye(3)[int(np.argmin(np.abs(up)))]
+    forwards = forwards - (forwards @ up) * up
+    forwards /= np.linalg.norm(forwards)
+    return Rotation.from_matrix(np.array([forwards, np.cross(up, forwards), up]))
+
+
+def _turned(run: Mapping[str, Any], turn: Rotation) -> dict[str, Any]:
+    """A run in a world that is turned."""
+    from scipy.spatial.transform import Rotation
+
+    def rows(body: list[list[float]]) -> list[list[float]]:
+        poses = np.array(body, dtype=float)
+        xyzw = (turn * Rotation.from_quat(poses[:, [4, 5, 6, 3]])).as_quat()
+        return np.round(np.concatenate([turn.apply(poses[:, :3]), xyzw[:, [3, 0, 1, 2]]], axis=1), DIGITS).tolist()
+
+    moved = {key: {body: rows(trajectory) for body, trajectory in run[key].items()} for key in ("fitted", "measured", "predicted") if run[key]}
+    markers = {path: np.round(turn.apply(np.array(points)), DIGITS).tolist() for path, points in run["markers"].items()}
+    return {**run, **moved, "markers": markers}
 
 
 def ground(model: Model) -> float | None:

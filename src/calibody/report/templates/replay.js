@@ -264,7 +264,8 @@ const replay = (() => {
       line(view, [along(f, x0 - half, y0 + i * step), along(f, x0 + half, y0 + i * step)], color("line"), 1);
     }
     shadow(view);
-    [["x", [1, 0, 0], "bad"], ["y", [0, 1, 0], "good"], ["z", [0, 0, 1], "fitted"]].forEach(([name, d, tone]) => {
+    const axes = scene.axes || [[1, 0, 0], [0, 1, 0], [0, 0, 1]]; // of the world, in the replay's own, whose z is up
+    [["x", axes[0], "bad"], ["y", axes[1], "good"], ["z", axes[2], "fitted"]].forEach(([name, d, tone]) => {
       const x = 46 + 30 * dot(d, view.right), y = view.h - 42 - 30 * dot(d, view.up);
       pen.strokeStyle = pen.fillStyle = color(tone);
       pen.lineWidth = 2;
@@ -424,12 +425,16 @@ const replay = (() => {
     draw();
   }
 
+  function beside() { // what is drawn beside the fitted motion
+    return state.ghost === "nothing" && Object.keys(state.run.markers).length ? "measured places" : `${state.ghost}, drawn as a halo`;
+  }
+
   function start() {
     choices(byId("replay-run"), scene.runs.map((r) => r.name));
     byId("replay-run").addEventListener("change", (e) => report.follow(e.target.value));
     byId("play").addEventListener("click", () => play(!state.playing));
     byId("scrub").addEventListener("input", (e) => seek(Number(e.target.value)));
-    byId("against").addEventListener("change", (e) => { state.ghost = e.target.value; byId("ghost-name").textContent = state.ghost; draw(); });
+    byId("against").addEventListener("change", (e) => { state.ghost = e.target.value; byId("ghost-name").textContent = beside(); draw(); });
     byId("view").addEventListener("click", () => { reset(); draw(); });
     let held = null;
     canvas.addEventListener("pointerdown", (e) => { held = [e.clientX, e.clientY]; canvas.setPointerCapture(e.pointerId); });
@@ -453,7 +458,7 @@ const replay = (() => {
     addEventListener("resize", draw);
     report.tie(seek, show);
     choose(scene.runs[0]);
-    byId("ghost-name").textContent = state.ghost;
+    byId("ghost-name").textContent = beside();
     draw();
   }
   start();
