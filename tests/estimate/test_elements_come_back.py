@@ -68,7 +68,7 @@ CASES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", [n if n in ("rolling", "bushing") else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.parametrize("name", [n if n == "rolling" else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_they_come_back(name: str) -> None:
     model, start, duration, guess = CASES[name]()
     motion, random = cb.simulate(model, duration, 1e-3, start), np.random.default_rng(4)

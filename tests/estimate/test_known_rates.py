@@ -66,7 +66,7 @@ def turning() -> tuple[cb.Model, dict[str, Any], dict[str, cb.Signal], dict[str,
     return model, start, {}, {f"body.{model.bodies[-1].name}.mass": None, f"body.{model.bodies[0].name}.inertia.yy": None}
 
 
-CASES = pytest.mark.parametrize("case", [driven, closed, turning])
+CASES = pytest.mark.parametrize("case", [driven, closed, pytest.param(turning, marks=pytest.mark.slow)])
 
 
 @CASES

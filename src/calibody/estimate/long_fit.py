@@ -120,7 +120,7 @@ def begin(problem: LongShots, theta: np.ndarray, friction_rate: float | None = N
             single = problem.single(r, piece)
             if w == 0:
                 single, (states,) = begun(single, own, False, False)
-                run = replace(run, active=single.runs[0].active, implied=single.runs[0].implied)
+                run = replace(run, active=single.runs[0].mask[:, 0], implied=single.runs[0].implied)  # one choice of rows: windows share it
             else:
                 _, states = first_motion(piece, *single.model_of(0, own))
             starts.append(states.q[:, at : at + 2].copy())
