@@ -277,7 +277,13 @@ def _scene(scene: Mapping[str, Any]) -> dict[str, Any]:
         entry["touch"] = _touch(run.get("touch") or {}, stride, float(run["time"][0]))
         runs.append(entry)
     touched = any(run["touch"][kind] for run in runs for kind in run["touch"])
-    shared = {"ground": scene.get("ground"), "planes": scene.get("planes", []), "weight": scene.get("weight", 0.0), "touched": touched}
+    shared = {
+        "ground": scene.get("ground"),
+        "planes": scene.get("planes", []),
+        "weight": scene.get("weight", 0.0),
+        "touched": touched,
+        "axes": scene.get("axes"),
+    }
     return {"shapes": [_shape(shape) for shape in scene["shapes"]], "runs": runs, **shared}
 
 
