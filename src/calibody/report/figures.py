@@ -221,7 +221,7 @@ def _convergence(found: Saved) -> dict[str, Any]:
 
 
 def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
-    """By run and owner (a joint's reaction, a loop, a drive): its components over time."""
+    """By run and owner (what was unknown of a drive, a joint's reaction, a loop, another drive): its components over time."""
     columns = [c for c in found.forces.columns if c not in ("run", "time")]
     groups: dict[str, dict[str, str]] = {}
     for column in columns:
@@ -235,7 +235,7 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
     for (run,), rows in runs.items():
         kept = np.unique(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(int))
         time = packed(rows["time"].to_numpy()[kept] - starts[str(run)])
-        for group, parts in sorted(groups.items(), key=lambda item: "reaction" not in item[0] and not item[0].startswith("loop.")):
+        for group, parts in sorted(groups.items(), key=lambda item: _rank(item[0], found)):
             values = {part: rows[column].to_numpy()[kept] for part, column in parts.items()}
             if all(not np.any(v) for v in values.values()):
                 continue
@@ -243,6 +243,14 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             entry = {"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
             out.append(entry | _bars(bars, str(run), parts, starts))
     return out
+
+
+def _rank(group: str, found: Saved) -> int:
+    """What comes first: drives with a memory that were found, their powers, reactions, and the others."""
+    joint, _, what = group.removeprefix("joint.").rpartition(".")
+    if group.startswith("joint.") and joint in found.slow_forces and what in ("force", "power"):
+        return int(what == "power")
+    return 2 if "reaction" in group or group.startswith("loop.") else 3
 
 
 def _bars(bars: Mapping[Any, Any], run: str, parts: Mapping[str, str], starts: Mapping[str, float]) -> dict[str, Any]:

@@ -426,7 +426,8 @@ const replay = (() => {
   }
 
   function beside() { // what is drawn beside the fitted motion
-    return state.ghost === "nothing" && Object.keys(state.run.markers).length ? "measured places" : `${state.ghost}, drawn as a halo`;
+    if (state.ghost !== "nothing") return `${state.ghost}, drawn as a halo`;
+    return Object.keys(state.run.markers).length ? "measured places" : "nothing measured is drawn";
   }
 
   function start() {
