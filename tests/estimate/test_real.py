@@ -178,10 +178,6 @@ def test_chirps_of_a_cart_predict_its_swing_ups(shared: Path) -> None:
     result = cb.fit(machines.cartpole(), runs, machines.CARTPOLE, process_noise="auto", h=0.004)
     check_cart(result)
     assert (result.parameters["body.cart.mass"].sd or np.inf) < 0.15 * result.parameters["body.cart.mass"].value
-    inertia = result.parameters[
-        "body.pole.inertia.yy"
-    ]  # a fit without forces has a pole of ten times the inertia that hardly swings, which says nothing of this one
-    assert inertia.sd is not None and inertia.sd < 0.1 * inertia.value
     better = []
     for name in ("c00", "c01", "c02"):
         run = machines.cart_run(shared, name)
