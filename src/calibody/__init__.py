@@ -148,6 +148,7 @@ upward.register("Model.save", lambda model, path: _later("calibody.formats", "sa
 upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
 upward.register("Result.allowing", lambda result, accuracy: _later("calibody.estimate.rests", "allowing")(result, accuracy))
 upward.register("Result.profile", lambda result, *how: _later("calibody.estimate.profile", "profile")(result, *how))
+upward.register("Result.weigh", lambda result, unknowns: _later("calibody.estimate.weighing", "weigh")(result, unknowns))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
 upward.register("Result.plot", lambda found: _later("calibody.report.plots", "Plots")(found))
 upward.register("Motion.plot", lambda motion, names: _later("calibody.report.plots", "channels_over_time")(motion, names))

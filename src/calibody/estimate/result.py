@@ -467,9 +467,7 @@ class Result:
 
         Prints as a table; `.model` is the model with what was found, to fit moments with.
         """
-        from calibody.estimate.weighing import weigh
-
-        return weigh(self, unknowns)
+        return upward.carry_out("Result.weigh", self, unknowns)
 
     def predict(self, recording: Recording, window: float | None = None) -> Prediction:
         """Simulate a recording freely, from a start estimated on its first `window` seconds."""
