@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -194,6 +197,24 @@ def test_entries_that_happen_to_be_zero_make_no_new_pattern() -> None:
     assert len(kept.found) == 1 and patterns[-1] is patterns[-2]
     wide = sp.csr_matrix(np.ones((n, n)))
     assert kept(wide, C, when) is not patterns[-1] and kept(full, C, when).half == patterns[-1].half < kept(wide, C, when).half
+
+
+def test_patterns_are_kept_for_runs_side_by_side() -> None:
+    """Threads that look for other patterns do not change what is kept while one counts it."""
+    n, kept, before = 6, condensed._Patterns(), sys.getswitchinterval()
+    P, when = sp.csr_matrix(np.eye(n)), np.arange(n + 1, dtype=float)
+
+    def sought(k: int) -> int:
+        C = sp.csr_matrix((np.ones(2), ([0, 0], [k % n, (k // n) % n])), shape=(1, n))
+        return kept(P, C, when + 0.01 * k).size
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(sought, range(1500))) == {n + 1}
+    finally:
+        sys.setswitchinterval(before)
+    assert len(kept.found) == condensed.PATTERNS
 
 
 def test_states_of_several_runs_are_damped_each_by_its_own() -> None:

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -420,29 +421,32 @@ def places_of(P: Sparse) -> np.ndarray:
 
 @dataclass
 class _Patterns:
-    """The patterns used last. What differs in a few entries of P alone has one pattern, of all of them."""
+    """The patterns used last. What differs in a few entries of P alone has one pattern, of all of them. Runs are eliminated side by side: what is kept is changed by one of them at a time."""
 
     found: OrderedDict[bytes, Pattern] = field(default_factory=OrderedDict)
+    lock: Lock = field(default_factory=Lock)
 
     def __call__(self, P: Sparse, C: Sparse, when: np.ndarray | None) -> Pattern:
         key = blake2b(repr((P.shape, C.shape)).encode())
         for array in (C.indptr, C.indices, np.zeros(0) if when is None else when):
             key.update(np.ascontiguousarray(array).data)
         name, places = key.digest(), places_of(P)
-        pattern = self.found.pop(name, None)
-        if pattern is not None:
-            both = np.union1d(pattern.places, places)
-            if len(both) > ALIKE * min(len(places), len(pattern.places)):  # another kind of data on the same mesh
-                self.found[name] = pattern
-                key.update(places.data)
-                name = key.digest()
-                pattern, both = self.found.pop(name, None), places
-            places = both
+        with self.lock:
+            pattern = self.found.pop(name, None)
+            if pattern is not None:
+                both = np.union1d(pattern.places, places)
+                if len(both) > ALIKE * min(len(places), len(pattern.places)):  # another kind of data on the same mesh
+                    self.found[name] = pattern
+                    key.update(places.data)
+                    name = key.digest()
+                    pattern, both = self.found.pop(name, None), places
+                places = both
         if pattern is None or len(pattern.places) < len(places):
             pattern = Pattern(places, P.shape[0], C, when)
-        self.found[name] = pattern
-        while len(self.found) > PATTERNS or (len(self.found) > 1 and sum(len(kept.row) for kept in self.found.values()) > ENTRIES):
-            self.found.popitem(last=False)
+        with self.lock:
+            self.found[name] = pattern
+            while len(self.found) > PATTERNS or (len(self.found) > 1 and sum(len(kept.row) for kept in self.found.values()) > ENTRIES):
+                self.found.popitem(last=False)
         return pattern
 
 
