@@ -41,6 +41,8 @@ SCREEN = 0.2
 """The same, from which a suspect of a fit with process noise is looked at more closely."""
 SCALED = 2.0
 """Times that a scale may be off for it to be a suspect."""
+CLOCK = 0.1
+"""Share that a clock may be off for it to be a suspect: where next to nothing sets the pace, a clock of ten times the period explains any slow noise, and error bars would allow for that."""
 SHARP = 0.02
 """Rate below which a suspected dry friction is viscous, in units of the joint's own rms rate."""
 
@@ -152,7 +154,7 @@ class Tests:
 def _clock(rests: Sequence[Term]) -> Iterator[Term]:
     """The sampling period is what estimates rest on, but where gravity or something else that is known sets the pace, the data tell it. (What gravity is, everybody knows.)"""
     remedy = "Compare the clock of the recording with another: its times are too long or too short by this share (time_unit, dropped samples, a rate that is only nominal)."
-    yield from (replace(t, remedy=remedy, lower=-1.0, held=0.0, scale=1e-3) for t in rests if t.path == "time")
+    yield from (replace(t, remedy=remedy, lower=-CLOCK, upper=CLOCK, scale=1e-3) for t in rests if t.path == "time")
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,10 @@ def _bounds(model: Model, entry: Entry) -> tuple[float, float]:
     frictions follow it but for a little, it is all but free, and bars that allow for it without bounds would say that nothing is known."""
     if entry.name.endswith(".gain"):
         return entry.initial / SCALED, entry.initial * SCALED
+    field, _, axis = entry.name.rpartition(".")
+    if axis in ("x", "y", "z") and field.startswith(("body.", "joint.")) and field.endswith((".com", ".position")):  # within the size of the machine
+        size = max((abs(x) for b in model.bodies for x in (*b.com, *b.position)), default=0.0) or np.inf
+        return entry.initial - size, entry.initial + size
     path, skew, _ = entry.name.partition("_skew")
     if not skew:
         return entry.lower, entry.upper
