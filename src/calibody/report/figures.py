@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 60_000
 """Displayed samples of all channels together (of those left out a fourth) ..."""
-MOST_SAMPLES, FEWEST_SAMPLES = 5600, 400
+MOST_SAMPLES, FEWEST_SAMPLES = 5400, 400
 """... and of one."""
 FORCE_POINTS, MOST_FORCE_POINTS, FEWEST_FORCE_POINTS = 120_000, 1500, 200
 RUNS = 50
