@@ -335,7 +335,7 @@ def _of_sites(problem: Problem) -> Iterator[tuple[str, str]]:
 
 def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
     """What the model's file says of every body that moves, and of where its joints are in the one before: drawings, weighed and measured by nobody, are as often wrong as anything."""
-    model = problem.model
+    model, estimated = problem.model, {p.path for e in problem.entries for p in e.places}
     for body in model.bodies:
         at = f"body.{body.name}"
         yield f"{at}.mass", f"another mass of {at} (a payload)", ""
@@ -345,9 +345,7 @@ def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
             for axis in ("xx", "yy", "zz"):
                 yield f"{at}.inertia.{axis}", f"another moment of inertia of {at} ({axis})", MOMENTS
         for joint in [j for j in model.joints_of(body.name) if j.kind in (HINGE, SLIDE, BALL)][:1]:
+            names = [f"joint.{joint.name}", at, *(f"joint.{j.name}" for j in model.joints_of(body.name))]  # all mean the body's place: a model takes one of them
+            place = next((n for n in names if any(path.startswith(f"{n}.position.") for path in estimated)), names[0])
             for axis in "xyz":
-                yield (
-                    f"joint.{joint.name}.position.{axis}",
-                    f"another place of joint.{joint.name} in the body before it ({axis}: the length of a link)",
-                    "places of joints",
-                )
+                yield f"{place}.position.{axis}", f"another place of {place} in the body before it ({axis}: the length of a link)", "places of joints"
