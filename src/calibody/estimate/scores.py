@@ -41,6 +41,8 @@ UNREMARKABLE = 6.0
 """chi2 below which nothing is named however it is distributed."""
 NOTHING_NEW = 1e-6
 """Share of its information that a number must keep beside the estimated ones to count as something else."""
+UNTOLD = 1e-100
+"""Information below which a number does nothing at all: its standard deviation is 1e50 of its units, and products of such information are no numbers any more. What rounding leaves of a derivative that is zero looks like that."""
 FOLLOWED = 1e-4
 """The motion takes up part of what a number does to the readings: of an offset of a joint that turns about the vertical all of it, but for rounding. Information before that, times this, counts as its own: an information below
 1e-10 of it (`FOLLOWED NOTHING_NEW`), 1e-5 of the readings' change, is none."""
@@ -158,7 +160,7 @@ class Scores:
     def independent(self, numbers: Sequence[int]) -> list[int]:
         """Those of the numbers asked about that are something new beside the parameters and one another, the strongest first."""
         t, size = self._taken_out(self.T[:, [len(self.common) + c for c in numbers]]), self._sizes(numbers)
-        t, out = t / np.sqrt(np.where(size > 0.0, size, 1.0)), []
+        t, out = t / np.sqrt(np.where(size > UNTOLD, size, 1.0)), []
         while len(out) < len(numbers):
             left = (t**2).sum(axis=0)
             best = int(np.argmax(left))
@@ -175,7 +177,7 @@ class Scores:
     def _pull(self, numbers: Sequence[int], slope: np.ndarray) -> Pull | None:
         t = self._taken_out(self.T[:, [len(self.common) + c for c in numbers]])
         i, size = t.T @ t, self._sizes(numbers)
-        if np.any(size == 0.0) or np.any(np.diag(i) < NOTHING_NEW * size):
+        if np.any(size <= UNTOLD) or np.any(np.diag(i) < NOTHING_NEW * size):
             return None
         b = np.stack([self.taken_up(c) for c in numbers], axis=1)
         s = t.T @ self.F + slope[self.asked[list(numbers)]] - slope @ b
