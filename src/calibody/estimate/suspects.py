@@ -345,7 +345,8 @@ def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
             for axis in ("xx", "yy", "zz"):
                 yield f"{at}.inertia.{axis}", f"another moment of inertia of {at} ({axis})", MOMENTS
         for joint in [j for j in model.joints_of(body.name) if j.kind in (HINGE, SLIDE, BALL)][:1]:
-            names = [f"joint.{joint.name}", at, *(f"joint.{j.name}" for j in model.joints_of(body.name))]  # all mean the body's place: a model takes one of them
+            # all mean the body's place, and a model takes one of them
+            names = [f"joint.{joint.name}", at, *(f"joint.{j.name}" for j in model.joints_of(body.name))]
             place = next((n for n in names if any(path.startswith(f"{n}.position.") for path in estimated)), names[0])
             for axis in "xyz":
                 yield f"{place}.position.{axis}", f"another place of {place} in the body before it ({axis}: the length of a link)", "places of joints"
