@@ -26,8 +26,8 @@ import arm as seven
 import numpy as np
 
 import calibody as cb
-from calibody.estimate.excitation import Followed, bare
-from calibody.estimate.within import limits_of
+from calibody.estimate.designs.excitation import Followed, bare
+from calibody.estimate.designs.within import limits_of
 
 BANDS = (0.5, 2.0, 5.0)
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -181,7 +181,7 @@ def convergence() -> None:
     """Figure 5: the cost over the iterations, with the damping as printed and with ours, and lifted."""
     from diagram import Curve, draw
 
-    from calibody.estimate.shadow_fit import shadow
+    from calibody.estimate.regularised.shadow_fit import shadow
 
     print("\nFigure 5: cost over iterations")
     out, rows, run = [], [], recording("release", 10.0)

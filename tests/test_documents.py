@@ -17,9 +17,9 @@ import pytest
 
 import calibody as cb
 from calibody import cli
-from calibody.estimate.designing import Designing
+from calibody.estimate.designs.designing import Designing
+from calibody.estimate.draws.sampling import Sampling
 from calibody.estimate.fit import ESTIMATORS
-from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment import RunSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec

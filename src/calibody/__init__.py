@@ -13,16 +13,16 @@ from calibody.errors import CalibodyError as CalibodyError, FormatError as Forma
 
 if TYPE_CHECKING:
     from calibody.console import Progress as Progress
-    from calibody.estimate.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
-    from calibody.estimate.comparison import ModelComparison as ModelComparison, compare_models as compare_models
     from calibody.estimate.crossvalidate import CrossValidation as CrossValidation, cross_validate as cross_validate
-    from calibody.estimate.design import Design as Design, design as design
-    from calibody.estimate.drawn import Posterior as Posterior
+    from calibody.estimate.designs.design import Design as Design, design as design
+    from calibody.estimate.designs.forecast import Forecast as Forecast, forecast as forecast
+    from calibody.estimate.draws.comparison import ModelComparison as ModelComparison, compare_models as compare_models
+    from calibody.estimate.draws.drawn import Posterior as Posterior
+    from calibody.estimate.draws.population import Population as Population, population as population
+    from calibody.estimate.draws.posterior import posterior as posterior
     from calibody.estimate.fit import fit as fit
-    from calibody.estimate.forecast import Forecast as Forecast, forecast as forecast
-    from calibody.estimate.population import Population as Population, population as population
+    from calibody.estimate.people.anthropometry import Anthropometry as Anthropometry, anthropometry as anthropometry
     from calibody.estimate.poses import Poses as Poses
-    from calibody.estimate.posterior import posterior as posterior
     from calibody.estimate.predict import Prediction as Prediction
     from calibody.estimate.result import Result as Result
     from calibody.estimate.shadow import Shadow as Shadow
@@ -114,18 +114,18 @@ _LATER = {
     "Plate": "calibody.recording.plate",
     "read": "calibody.recording.readers",
     "fit": "calibody.estimate.fit",
-    "anthropometry": "calibody.estimate.anthropometry",
-    "Anthropometry": "calibody.estimate.anthropometry",
-    "compare_models": "calibody.estimate.comparison",
-    "ModelComparison": "calibody.estimate.comparison",
-    "design": "calibody.estimate.design",
-    "Design": "calibody.estimate.design",
-    "forecast": "calibody.estimate.forecast",
-    "Forecast": "calibody.estimate.forecast",
-    "population": "calibody.estimate.population",
-    "Population": "calibody.estimate.population",
-    "posterior": "calibody.estimate.posterior",
-    "Posterior": "calibody.estimate.drawn",
+    "anthropometry": "calibody.estimate.people.anthropometry",
+    "Anthropometry": "calibody.estimate.people.anthropometry",
+    "compare_models": "calibody.estimate.draws.comparison",
+    "ModelComparison": "calibody.estimate.draws.comparison",
+    "design": "calibody.estimate.designs.design",
+    "Design": "calibody.estimate.designs.design",
+    "forecast": "calibody.estimate.designs.forecast",
+    "Forecast": "calibody.estimate.designs.forecast",
+    "population": "calibody.estimate.draws.population",
+    "Population": "calibody.estimate.draws.population",
+    "posterior": "calibody.estimate.draws.posterior",
+    "Posterior": "calibody.estimate.draws.drawn",
     "Transcription": "calibody.estimate.transcription",
     "Poses": "calibody.estimate.poses",
     "Shadow": "calibody.estimate.shadow",
@@ -146,9 +146,9 @@ _LATER = {
 
 upward.register("Model.save", lambda model, path: _later("calibody.formats", "save")(model, path))
 upward.register("Result.validate", lambda result: _later("calibody.estimate.validate", "validate")(result))
-upward.register("Result.allowing", lambda result, accuracy: _later("calibody.estimate.rests", "allowing")(result, accuracy))
-upward.register("Result.profile", lambda result, *how: _later("calibody.estimate.profile", "profile")(result, *how))
-upward.register("Result.weigh", lambda result, unknowns: _later("calibody.estimate.weighing", "weigh")(result, unknowns))
+upward.register("Result.allowing", lambda result, accuracy: _later("calibody.estimate.missing.rests", "allowing")(result, accuracy))
+upward.register("Result.profile", lambda result, *how: _later("calibody.estimate.draws.profile", "profile")(result, *how))
+upward.register("Result.weigh", lambda result, unknowns: _later("calibody.estimate.people.weighing", "weigh")(result, unknowns))
 upward.register("Result.report", lambda result, folder: _later("calibody.report", "report")(result, folder))
 upward.register("Result.plot", lambda found: _later("calibody.report.plots", "Plots")(found))
 upward.register("Motion.plot", lambda motion, names: _later("calibody.report.plots", "channels_over_time")(motion, names))

@@ -8,7 +8,7 @@ import pytest
 
 import calibody as cb
 from calibody.errors import CalibodyError
-from calibody.estimate.anthropometry import HEIGHT, PARTS_OF_TRUNK, TABLE
+from calibody.estimate.people.anthropometry import HEIGHT, PARTS_OF_TRUNK, TABLE
 
 ONCE = ("head", "trunk")
 

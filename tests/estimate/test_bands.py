@@ -10,8 +10,8 @@ import posterior_problems as problems
 import pytest
 
 import calibody as cb
-from calibody.estimate.bands import mixed
-from calibody.estimate.drawn import Posterior
+from calibody.estimate.draws.bands import mixed
+from calibody.estimate.draws.drawn import Posterior
 from calibody.estimate.result import Result
 from calibody.experiment.posterior import Here
 

@@ -11,7 +11,7 @@ import pytest
 
 import calibody as cb
 from calibody.errors import CalibodyError
-from calibody.estimate.captured import refuse_absurd, unplaced
+from calibody.estimate.people.captured import refuse_absurd, unplaced
 
 
 def falling(scale: float = 1.0, sign: float = 1.0) -> tuple[cb.Model, cb.Recording]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibody.estimate.colour import Forces, _cosines, added
+from calibody.estimate.noise.colour import Forces, _cosines, added
 
 N = 300
 

@@ -7,7 +7,7 @@ import posterior_problems as problems
 import pytest
 
 import calibody as cb
-from calibody.estimate.comparison import Judged, of_scores, ordered
+from calibody.estimate.draws.comparison import Judged, of_scores, ordered
 
 COMMON = {"body.rod.inertia.yy": cb.Unknown(0.03, lower=0.0, upper=0.2), "joint.pivot.damping": cb.Unknown(0.05, lower=0.0, upper=1.0)}
 DRY = {**COMMON, "joint.pivot.friction": cb.Unknown(0.02, lower=0.0, upper=0.2)}

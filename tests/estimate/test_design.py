@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.design import less_known
-from calibody.estimate.excitation import Followed
-from calibody.estimate.waves import BASES
-from calibody.estimate.within import Within, limits_of, shapeless, with_pairs
+from calibody.estimate.designs.design import less_known
+from calibody.estimate.designs.excitation import Followed
+from calibody.estimate.designs.waves import BASES
+from calibody.estimate.designs.within import Within, limits_of, shapeless, with_pairs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TIMES = np.arange(0.0, 4.0 + 1e-9, 0.02)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.engine_fit import begin, prepared
+from calibody.estimate.engine.fit import begin, prepared
 from calibody.estimate.reported import initial_theta
 from calibody.mechanics.channels import resolve
 from calibody.steppers.engine import Engine

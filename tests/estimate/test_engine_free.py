@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.engine_fit import begin, prepared
+from calibody.estimate.engine.fit import begin, prepared
 from calibody.estimate.reported import initial_theta
 
 HOPPER = """<mujoco model="hopper">

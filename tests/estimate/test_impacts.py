@@ -10,7 +10,7 @@ from impact_problems import STOP, cube_model, drop, guesses, square_model, stop_
 from impact_study import INERTIA, PAPER, tried
 
 import calibody as cb
-from calibody.estimate.flights import SHORTEST, Struck, laid
+from calibody.estimate.contacts.flights import SHORTEST, Struck, laid
 from calibody.estimate.layout import NODES
 from calibody.estimate.meshes import Meshes
 from calibody.estimate.problem import Problem

@@ -8,10 +8,10 @@ from impact_problems import cube_model
 from lasting_problems import Case, Played, arm_and_disk, deviations, disk, falling_flat, finger, hopper, incline, resting, sliding_wheel, wheel
 
 import calibody as cb
-from calibody.estimate import staying
-from calibody.estimate.flights import Struck
-from calibody.estimate.landing import hits_of, holds_of
-from calibody.estimate.lasting import END
+from calibody.estimate.contacts import staying
+from calibody.estimate.contacts.flights import Struck
+from calibody.estimate.contacts.landing import hits_of, holds_of
+from calibody.estimate.contacts.lasting import END
 from calibody.estimate.problem import Problem
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta

@@ -11,15 +11,15 @@ import pytest
 from race_problems import problem as race
 
 import calibody as cb
-from calibody.estimate.coupling import Shared, belief, belief_by
 from calibody.estimate.dry import rms_rates
 from calibody.estimate.equation_error import EquationError, FirstMotion
-from calibody.estimate.hyper import ChannelSize, ForceSize, Hyper, MemoryTime, SlowSize
-from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.marginal import dependent
-from calibody.estimate.maximise import maximise
 from calibody.estimate.meshes import Meshes
-from calibody.estimate.noise import noises, process_noise
+from calibody.estimate.noise.coupling import Shared, belief, belief_by
+from calibody.estimate.noise.given import noises, process_noise
+from calibody.estimate.noise.hyper import ChannelSize, ForceSize, Hyper, MemoryTime, SlowSize
+from calibody.estimate.noise.likelihood import Likelihood, Spot
+from calibody.estimate.noise.marginal import dependent
+from calibody.estimate.noise.maximise import maximise
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import theta_of
 from calibody.estimate.run import Noise, Run

@@ -10,13 +10,13 @@ import pytest
 from problems import four_bar, four_bar_start, rates
 
 import calibody as cb
-from calibody.estimate import long_fit
-from calibody.estimate.long_fit import begin
-from calibody.estimate.long_shots import LongCut, LongShots
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
-from calibody.estimate.shots import Shots
+from calibody.estimate.windows import long_fit
+from calibody.estimate.windows.long_fit import begin
+from calibody.estimate.windows.long_shots import LongCut, LongShots
+from calibody.estimate.windows.shots import Shots
 
 H, NOISE = 0.01, 2e-3
 UNKNOWN = {"body.lower.mass": cb.Unknown(0.7), "joint.hinge0.damping": cb.Unknown(0.06), "joint.hinge1.friction": cb.Unknown(0.03)}

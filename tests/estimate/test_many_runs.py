@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import calibody as cb
-from calibody.estimate.scores import Scores
+from calibody.estimate.missing.scores import Scores
 from calibody.solve.arrow import Arrow, bounded
 from calibody.solve.condensed import Linearisation, Runs, step
 

@@ -7,8 +7,8 @@ import pytest
 from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, recorded
 
 import calibody as cb
-from calibody.estimate.forecast import Planned
-from calibody.estimate.misled import allowed
+from calibody.estimate.designs.forecast import Planned
+from calibody.estimate.missing.misled import allowed
 
 TRUTH = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING}
 

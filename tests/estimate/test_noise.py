@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import calibody as cb
-from calibody.estimate import marginal
 from calibody.estimate.layout import PROCESS
+from calibody.estimate.noise import marginal
 from calibody.estimate.uncertainty import autocorrelation, flat_top, whiteness
 
 

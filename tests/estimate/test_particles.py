@@ -11,8 +11,8 @@ import posterior_problems as problems
 import pytest
 
 import calibody as cb
-from calibody.estimate.particles import Ground, reflected
-from calibody.estimate.shots import sharpened
+from calibody.estimate.draws.particles import Ground, reflected
+from calibody.estimate.windows.shots import sharpened
 from calibody.solve.windows import Shot
 
 PENDULUM = """<mujoco model="kater">

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2, t
 
 import calibody as cb
-from calibody.estimate.population import drawn
+from calibody.estimate.draws.population import drawn
 
 TRUE = np.array([[0.04, 0.015], [0.015, 0.09]])
 

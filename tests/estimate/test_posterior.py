@@ -14,11 +14,11 @@ import race_problems
 from scipy import stats
 
 import calibody as cb
-from calibody.estimate import target as target_module
-from calibody.estimate.drawn import Posterior
+from calibody.estimate.draws import target as target_module
+from calibody.estimate.draws.drawn import Posterior
+from calibody.estimate.draws.target import Target
 from calibody.estimate.kept import Kept
 from calibody.estimate.result import Result
-from calibody.estimate.target import Target
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate import marginal
-from calibody.estimate.hyper import ForceSize
 from calibody.estimate.layout import BALANCE, NODES, PROCESS, RINGING, Term, drive_block
+from calibody.estimate.noise import marginal
+from calibody.estimate.noise.hyper import ForceSize
 
 
 def swinging(compliance: float = 0.0, seed: int = 0) -> cb.Result:
@@ -56,7 +56,7 @@ def test_the_likelihood_is_the_same_in_another_process(compliant: cb.Result, tmp
     here = marginal.log_likelihood(*arguments)
     (tmp_path / "problem").write_bytes(pickle.dumps(arguments))
     program = (
-        "import pickle, sys; from pathlib import Path; from calibody.estimate.marginal import log_likelihood;"
+        "import pickle, sys; from pathlib import Path; from calibody.estimate.noise.marginal import log_likelihood;"
         "print(repr(float(log_likelihood(*pickle.loads(Path(sys.argv[1]).read_bytes())))))"
     )
     there = subprocess.run([sys.executable, "-c", program, str(tmp_path / "problem")], capture_output=True, text=True, check=True)

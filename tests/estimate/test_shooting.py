@@ -13,12 +13,12 @@ import pytest
 from problems import four_bar, four_bar_start, rates
 
 import calibody as cb
-from calibody.estimate.adjoint import Adjoint
 from calibody.estimate.estimator import OptionError
 from calibody.estimate.layout import BALANCE
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import theta_of
-from calibody.estimate.shots import Shots, windowed
+from calibody.estimate.windows.adjoint import Adjoint
+from calibody.estimate.windows.shots import Shots, windowed
 from calibody.solve.windows import Shot, Windows
 
 H = 0.01

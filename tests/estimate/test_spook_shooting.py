@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.condensed_windows import CondensedWindows, Starts
 from calibody.estimate.estimator import OptionError
+from calibody.estimate.regularised.spook_fit import begin, prepared
 from calibody.estimate.reported import initial_theta
-from calibody.estimate.spook_fit import begin, prepared
+from calibody.estimate.windows.condensed_windows import CondensedWindows, Starts
 
 H, NOISE = 0.005, 2e-3
 ENGINE = cb.Spook(compliance=1e-6, angular_compliance=1e-6)

@@ -9,9 +9,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import calibody as cb
-from calibody.estimate import bars
-from calibody.estimate.colour import Forces, added
-from calibody.estimate.likelihood import Likelihood
+from calibody.estimate.noise import bars
+from calibody.estimate.noise.colour import Forces, added
+from calibody.estimate.noise.likelihood import Likelihood
 
 TIMES, SD = np.arange(0.0, 3.005, 0.01), 1e-3
 MASS, LENGTH, INERTIA, DAMPING = 0.4, 0.1, 0.004, 0.002

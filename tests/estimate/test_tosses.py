@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import calibody as cb
-from calibody.estimate.settle import MOST, _order
-from calibody.estimate.strikes import Strike
+from calibody.estimate.contacts.settle import MOST, _order
+from calibody.estimate.contacts.strikes import Strike
 from calibody.estimate.unknowns import entries, rubbing
 from calibody.steppers.events import SLIP
 

@@ -10,8 +10,8 @@ import pytest
 from race_problems import problem
 
 import calibody as cb
-from calibody.estimate.compared import _left_over
 from calibody.estimate.layout import NODES
+from calibody.estimate.noise.compared import _left_over
 
 
 def pendulum() -> cb.Model:

@@ -12,8 +12,8 @@ from hanging_leg import SIZE, leg, stated, trial
 
 import calibody as cb
 from calibody.errors import CalibodyError
+from calibody.estimate.noise.unknown_drives import carrying, unknown_joints
 from calibody.estimate.result import WEIGHED
-from calibody.estimate.unknown_drives import carrying, unknown_joints
 from calibody.estimate.validate import cheap
 from calibody.experiment.reading import load
 from calibody.recording.tables import open_table

@@ -1,4 +1,4 @@
-"""Masses of segments from markers and plates, whatever the joints exert (`estimate/weighing.py`)."""
+"""Masses of segments from markers and plates, whatever the joints exert (`estimate/people/weighing.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hanging_leg import leg, stated, trial
 import calibody as cb
 from calibody.demos import gait
 from calibody.errors import CalibodyError
-from calibody.estimate.weighing import Weighed
+from calibody.estimate.people.weighing import Weighed
 
 SEEN = {"trunk": 0.1, "thigh": 0.3, "shank": 0.5, "foot": 0.9}
 """Of the prior's rms error what may be left, by segment, rms over walkers: 0.04, 0.15, 0.27 and 0.69 were seen."""

@@ -12,7 +12,7 @@ from experiment.wrong_inputs import CASES, Case, write
 
 import calibody as cb
 from calibody import cli, experiment
-from calibody.estimate.mistakes import scaled, suspicions
+from calibody.estimate.missing.mistakes import scaled, suspicions
 from calibody.report.verdict import BAD, verdict
 
 ENOUGH = 16

@@ -10,7 +10,7 @@ which the feet share: over the time in which both stand it goes over from one to
 
 The recording has markers, with a noise that is larger where more soft tissue is below, and what the two plates read, which is on the feet. Nobody measures the moments: they are unknown drives, of a
 stated size and memory. Masses are those of the table and known: estimated in the same fit, they come out wrong by several of their error bars (the likelihood prefers heavier segments, because real moments are
-smaller and smoother than forces drawn with that size and memory; `estimate/weighed.py`). `result.weigh` finds them by the plates alone (`estimate/weighing.py`).
+smaller and smoother than forces drawn with that size and memory; `estimate/noise/weighed.py`). `result.weigh` finds them by the plates alone (`estimate/people/weighing.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from calibody.demos.base import Example
 
 if TYPE_CHECKING:
-    from calibody.estimate.anthropometry import Anthropometry
+    from calibody.estimate.people.anthropometry import Anthropometry
     from calibody.model import Model
 
 HEIGHT, MASS = 1.75, 70.0
@@ -66,7 +66,7 @@ MARKERS = {
 
 @cache
 def table() -> Anthropometry:
-    from calibody.estimate.anthropometry import anthropometry
+    from calibody.estimate.people.anthropometry import anthropometry
 
     return anthropometry(HEIGHT, MASS, "male")
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate.flights import Struck
-from calibody.estimate.happened import log_of
+from calibody.estimate.contacts.flights import Struck
+from calibody.estimate.contacts.happened import log_of
+from calibody.estimate.contacts.pressed import is_contact_force, slopes as pressed_slopes
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States, drive_block
-from calibody.estimate.pressed import is_contact_force, slopes as pressed_slopes
 from calibody.estimate.run import Run
 from calibody.estimate.started import Started
 from calibody.mechanics import assembly, channels

@@ -9,22 +9,23 @@ from functools import partial
 import numpy as np
 
 from calibody.errors import NumericalError, told
-from calibody.estimate import dry, noise
-from calibody.estimate.compared import compared
-from calibody.estimate.coupling import covariance, together
+from calibody.estimate import dry
+from calibody.estimate.contacts.touching import Touching
 from calibody.estimate.dry import FINER, SHARPER
 from calibody.estimate.identifiability import Determined
 from calibody.estimate.level import MOVES, Level, discretisation, second_order, settled
 from calibody.estimate.limits import limits
 from calibody.estimate.meshes import Meshes
-from calibody.estimate.misled import misled, sentences as misled_sentences
+from calibody.estimate.missing.misled import misled, sentences as misled_sentences
+from calibody.estimate.missing.rests import sentences
+from calibody.estimate.missing.suspects import Tests, rests_on, suspects
+from calibody.estimate.noise import given as noise
+from calibody.estimate.noise.compared import compared
+from calibody.estimate.noise.coupling import covariance, together
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported, values_of
-from calibody.estimate.rests import sentences
 from calibody.estimate.result import FORCE_NOT_WHITE, FORCES_DECIDE, LEFT_OVER, Comparison, ForcesTogether, Mesh, Result, SlowForce
-from calibody.estimate.suspects import Tests, rests_on, suspects
-from calibody.estimate.touching import Touching
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics.structure import Structure

@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate.coupling import factored
 from calibody.estimate.layout import BALANCE, States
-from calibody.estimate.maximise import HEAVIEST, LIGHTEST, scales
+from calibody.estimate.noise.coupling import factored
+from calibody.estimate.noise.maximise import HEAVIEST, LIGHTEST, scales
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.mechanics import assembly

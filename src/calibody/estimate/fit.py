@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibody.errors import CalibodyError, either, nearest, shown
 from calibody.estimate.estimator import AbstractEstimator
-from calibody.estimate.extend import extended
+from calibody.estimate.missing.extend import extended
 from calibody.estimate.poses import Poses
 from calibody.estimate.shadow import Shadow
 from calibody.estimate.shooting import Shooting
@@ -68,10 +68,10 @@ def _while(report: Any) -> AbstractContextManager[Any]:
 
 def questioned(result: Result, method: AbstractEstimator, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> Result:
     """With what is probably wrong in the files, where the data are not described at all."""
-    from calibody.estimate import captured, locked
-    from calibody.estimate.exchanged import taken_for_each_other
+    from calibody.estimate.missing.trials import mistakes
+    from calibody.estimate.people import captured, locked
+    from calibody.estimate.people.exchanged import taken_for_each_other
     from calibody.estimate.result import Result
-    from calibody.estimate.trials import mistakes
 
     if not isinstance(result, Result):  # of an estimator that answers something else
         return result

@@ -11,14 +11,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from calibody.estimate.bars import Bars, bars
-from calibody.estimate.between import between
-from calibody.estimate.likelihood import Likelihood, Spot
+from calibody.estimate.noise.bars import Bars, bars
+from calibody.estimate.noise.between import between
+from calibody.estimate.noise.likelihood import Likelihood, Spot
+from calibody.estimate.noise.unforced import too_large
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import reported
 from calibody.estimate.result import COARSE
 from calibody.estimate.uncertainty import Uncertainty, assess
-from calibody.estimate.unforced import too_large
 from calibody.solve.gauss_newton import Solution
 
 MOVES = 0.3

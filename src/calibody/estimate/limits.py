@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibody.estimate.layout import States
+from calibody.estimate.missing.scores import Scores
 from calibody.estimate.problem import Problem
-from calibody.estimate.scores import Scores
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.solve.threads import one_thread
 

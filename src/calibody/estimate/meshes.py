@@ -11,26 +11,27 @@ from dataclasses import replace
 import numpy as np
 
 from calibody.errors import NumericalError
-from calibody.estimate import marginal, noise, robust as robust_loss
-from calibody.estimate.beginning import best_start, slow_hypers, with_memory
-from calibody.estimate.coupling import coupled
+from calibody.estimate import robust as robust_loss
+from calibody.estimate.contacts.proposals import Proposed, hinted
+from calibody.estimate.contacts.sequence import ALIKE, searched, told_of
+from calibody.estimate.contacts.touching import Touching, refined
 from calibody.estimate.dry import FINER, FRICTION_STAGES, SHARPER, rms_rates, turning, unknown_widths
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.first import begun
 from calibody.estimate.from_start import led
-from calibody.estimate.hyper import Hyper, MemoryTime
 from calibody.estimate.layout import States
 from calibody.estimate.level import Level, hopeless, settled, unsettled
-from calibody.estimate.likelihood import Likelihood, Spot
-from calibody.estimate.maximise import maximise
-from calibody.estimate.outlying import explained
+from calibody.estimate.missing.outlying import explained
+from calibody.estimate.noise import given as noise, marginal
+from calibody.estimate.noise.beginning import best_start, slow_hypers, with_memory
+from calibody.estimate.noise.coupling import coupled
+from calibody.estimate.noise.hyper import Hyper, MemoryTime
+from calibody.estimate.noise.likelihood import Likelihood, Spot
+from calibody.estimate.noise.maximise import maximise
+from calibody.estimate.noise.unforced import forces_wanted
 from calibody.estimate.problem import Problem
-from calibody.estimate.proposals import Proposed, hinted
 from calibody.estimate.run import Run
-from calibody.estimate.sequence import ALIKE, searched, told_of
 from calibody.estimate.telling import EXACT, FORCED, NOISY, Teller
-from calibody.estimate.touching import Touching, refined
-from calibody.estimate.unforced import forces_wanted
 from calibody.estimate.unknowns import WIDTH, Entry, rubbing, soft
 from calibody.mechanics.structure import Structure
 from calibody.model.elements import HINGE, SLIDE

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate import observe, robust, untouched
+from calibody.estimate import observe, robust
+from calibody.estimate.contacts import untouched
 from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import (
     NOT_QUITE_WHITE,

@@ -14,13 +14,13 @@ from functools import partial
 import numpy as np
 
 from calibody.errors import CalibodyError, told
-from calibody.estimate import noise
-from calibody.estimate.captured import refuse_absurd
 from calibody.estimate.concluded import stated
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.layout import States
 from calibody.estimate.meshes import Level, Meshes
+from calibody.estimate.noise import given as noise
 from calibody.estimate.outcome import outcome
+from calibody.estimate.people.captured import refuse_absurd
 from calibody.estimate.poses_problem import PoseProblem, PoseRun, first_poses, is_coordinate
 from calibody.estimate.problem import Problem, independent
 from calibody.estimate.reported import initial_theta, theta_of

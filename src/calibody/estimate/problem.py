@@ -20,14 +20,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
-from calibody.estimate import observe, pressed
+from calibody.estimate import observe
 from calibody.estimate.channels import as_motion
-from calibody.estimate.flights import Struck
+from calibody.estimate.contacts import pressed
+from calibody.estimate.contacts.flights import Struck
+from calibody.estimate.contacts.settle import settled
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, PUSHES, START, STRIKES, States, term
 from calibody.estimate.observed import TIMING, Observed, Predicted, Sensors, predicted, read
 from calibody.estimate.reported import groups
 from calibody.estimate.run import Noise, Run, carried
-from calibody.estimate.settle import settled
 from calibody.estimate.started import Started
 from calibody.estimate.unknowns import Entry, named, rubbing
 from calibody.mechanics import assembly, host

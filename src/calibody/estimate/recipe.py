@@ -13,21 +13,21 @@ from dataclasses import replace
 from typing import TypeVar
 
 from calibody.errors import CalibodyError, told
-from calibody.estimate import noise
-from calibody.estimate.captured import refuse_absurd
 from calibody.estimate.concluded import concluded
+from calibody.estimate.contacts.touching import LAW, Touching
 from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.noise import given as noise
+from calibody.estimate.noise.unknown_drives import unknown_joints, with_unknown_drives
+from calibody.estimate.noise.unmodelled import ProcessNoise
+from calibody.estimate.noise.weighed import weighed
+from calibody.estimate.people.captured import refuse_absurd
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
 from calibody.estimate.run import driven_by
-from calibody.estimate.touching import LAW, Touching
-from calibody.estimate.unknown_drives import unknown_joints, with_unknown_drives
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
-from calibody.estimate.unmodelled import ProcessNoise
-from calibody.estimate.weighed import weighed
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording import jumps

@@ -17,14 +17,14 @@ from calibody.estimate.identifiability import Determined
 from calibody.model import Model
 
 if TYPE_CHECKING:
-    from calibody.estimate.impact_bars import Happened
+    from calibody.estimate.contacts.impact_bars import Happened
+    from calibody.estimate.draws.profile import Profile
     from calibody.estimate.observed import Observed
+    from calibody.estimate.people.weighing import Weighed
     from calibody.estimate.predict import Prediction
-    from calibody.estimate.profile import Profile
     from calibody.estimate.uncertainty import Uncertainty
     from calibody.estimate.unknowns import Entry, Unknown
     from calibody.estimate.validation import Validation
-    from calibody.estimate.weighing import Weighed
     from calibody.experiment.saved import Saved
     from calibody.recording.recording import Recording
     from calibody.report.plots import Plots
@@ -88,7 +88,7 @@ class Estimate:
     limit: float | None = None
     """Of one that sits at a bound: with 95 % confidence it lies between the bound and this."""
     missing: float | None = 0.0
-    """How far what is missing would move it, which is in `sd` (`estimate/misled.py`): what is named (`Result.lacks`), or the unmodelled forces where a fit without them says something else; None where that is."""
+    """How far what is missing would move it, which is in `sd` (`estimate/missing/misled.py`): what is named (`Result.lacks`), or the unmodelled forces where a fit without them says something else; None where that is."""
 
     @property
     def scatter(self) -> float | None:
@@ -437,7 +437,7 @@ class Result:
     @property
     def events(self) -> tuple[Happened, ...]:
         """The impacts of all runs in the order of time, with standard deviations given their sequence; empty where nothing touches, or contacts do not act."""
-        from calibody.estimate.impact_bars import events
+        from calibody.estimate.contacts.impact_bars import events
 
         return events(self)
 
@@ -458,7 +458,7 @@ class Result:
 
     def opensim(self, folder: str | Path, run: str | int = 0) -> tuple[Path, ...]:
         """Write the motion and the moments of a run as OpenSim's users read them: motion.mot, moments.sto and the standard deviations moments_sd.sto; gives their paths."""
-        from calibody.estimate.opensim import export
+        from calibody.estimate.people.opensim import export
 
         return export(self, folder, run)
 

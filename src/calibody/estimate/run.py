@@ -50,8 +50,8 @@ from calibody.estimate.layout import (
     drive_block,
     term,
 )
+from calibody.estimate.noise.unknown_drives import unknown_joints
 from calibody.estimate.observe import Data
-from calibody.estimate.unknown_drives import unknown_joints
 from calibody.mechanics import assembly, channels
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.launch import Launch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from calibody.estimate.estimator import AbstractEstimator, refuse_unless, refuse_unless_one_of
-from calibody.estimate.regularised import settings_of
+from calibody.estimate.regularised.option import settings_of
 from calibody.recording.recording import is_finite
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Shadow(AbstractEstimator):
     def estimate(
         self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns, report: Report | None = None, start: Mapping[str, float] | None = None
     ) -> Result:
-        from calibody.estimate.shadow_fit import shadow
+        from calibody.estimate.regularised.shadow_fit import shadow
 
         return shadow(model, recordings, unknowns, kappa=self.kappa, h=self.h, formulation=self.formulation, stepper=self.stepper, report=report, start=start)
 
@@ -64,6 +64,6 @@ class Shadow(AbstractEstimator):
         return foresee(model, recordings, unknowns)
 
     def refuse(self, model: Model, recordings: Sequence[Recording], unknowns: Unknowns) -> None:
-        from calibody.estimate.shadow_fit import refuse
+        from calibody.estimate.regularised.shadow_fit import refuse
 
         refuse(model, recordings, unknowns, kappa=self.kappa, h=self.h, formulation=self.formulation, stepper=self.stepper)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calibody.estimate.estimator import AbstractEstimator, refuse_globalisation, refuse_unless, refuse_unless_one_of
-from calibody.estimate.regularised import settings_of
+from calibody.estimate.regularised.option import settings_of
 from calibody.estimate.transcription import COORDINATES
 from calibody.recording.recording import is_finite
 from calibody.solve.globalisation import Globalisation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calibody.steppers.spook import Spook
 
 VARIATIONAL, SPOOK, MUJOCO = STEPPERS = ("variational", "spook", "mujoco")
-SOLVERS = {VARIATIONAL: "calibody.estimate.shots", SPOOK: "calibody.estimate.spook_fit", MUJOCO: "calibody.estimate.engine_fit"}
+SOLVERS = {VARIATIONAL: "calibody.estimate.windows.shots", SPOOK: "calibody.estimate.regularised.spook_fit", MUJOCO: "calibody.estimate.engine.fit"}
 """What shoots on each: imported when it does, because reading an experiment needs only the options."""
 GRADIENTS = ("forward", "adjoint")
 AUTO = "auto"

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
-from calibody.estimate.flights import Struck
+from calibody.estimate.contacts.flights import Struck
 from calibody.estimate.layout import NODES, States
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import Predicted, Sensors, predicted, sensor

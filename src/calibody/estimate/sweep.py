@@ -36,7 +36,7 @@ R = TypeVar("R")
 CONTEXT = copy(multiprocessing.get_context("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"))
 PRELOADED = ["calibody.estimate.meshes", "calibody.estimate.crossvalidate", "calibody.formats"]
 """What most calculations need; read once by the server that makes the processes."""
-READ_TOO = ("calibody.estimate.posterior", "scipy.stats", "calibody.steppers.rollout")
+READ_TOO = ("calibody.estimate.draws.posterior", "scipy.stats", "calibody.steppers.rollout")
 """The same of what takes long to read and not all need: what this process has read already."""
 SCRIPT = "__main__"
 

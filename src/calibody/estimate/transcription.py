@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from calibody.estimate.estimator import AbstractEstimator, refuse_globalisation, refuse_unless, refuse_unless_one_of
-from calibody.estimate.unmodelled import EXPECTED, ProcessNoise, for_all, refused
+from calibody.estimate.noise.unmodelled import EXPECTED, ProcessNoise, for_all, refused
 from calibody.recording.recording import is_finite
 from calibody.solve.globalisation import Globalisation
 

@@ -25,8 +25,8 @@ from calibody.errors import CalibodyError, NumericalError
 from calibody.estimate.channels import lost, transcribed
 from calibody.estimate.identifiability import HIDDEN
 from calibody.estimate.layout import MULTIPLIERS, NODES, PROCESS, States
-from calibody.estimate.likelihood import Likelihood
-from calibody.estimate.maximise import maximise
+from calibody.estimate.noise.likelihood import Likelihood
+from calibody.estimate.noise.maximise import maximise
 from calibody.estimate.observe import Data, is_initial
 from calibody.estimate.predict import FEWEST_NODES, beginning, signals, starting
 from calibody.estimate.problem import Problem

@@ -120,7 +120,7 @@ def wrong_channels(model: Model, experiment: Experiment) -> list[str]:
     found: list[Finding] = []
     rules: Any = observe
     if getattr(experiment.method, "kind", "") == MUJOCO:
-        from calibody.estimate import engine_run as rules
+        from calibody.estimate.engine import run as rules
     for k, spec in enumerate(experiment.recordings):
         observed = spec.observed
         for path in observed:

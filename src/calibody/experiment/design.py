@@ -18,8 +18,8 @@ from calibody.experiment.folder import versions
 from calibody.experiment.posterior import again, fitted
 
 if TYPE_CHECKING:
-    from calibody.estimate.design import Design
-    from calibody.estimate.forecast import Forecast
+    from calibody.estimate.designs.design import Design
+    from calibody.estimate.designs.forecast import Forecast
     from calibody.estimate.result import Result
     from calibody.experiment.spec import Experiment
 
@@ -29,7 +29,7 @@ PLAYED, DOCUMENT = "design.csv", "design.json"
 
 def design_into(experiment: Experiment, folder: Path, *, fit: Path | None = None, report: Callable[[str], None] | None = None) -> Design:
     """Design what the table [design] asks for and write it. It begins at the fit in the folder `fit`, if that is one of this experiment."""
-    from calibody.estimate.design import design
+    from calibody.estimate.designs.design import design
 
     how = experiment.design
     if how is None:

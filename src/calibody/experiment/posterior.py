@@ -31,9 +31,9 @@ from calibody.solve import threads
 if TYPE_CHECKING:
     import polars
 
-    from calibody.estimate.drawn import Posterior
+    from calibody.estimate.draws.drawn import Posterior
+    from calibody.estimate.draws.sampling import Sampling
     from calibody.estimate.result import Result
-    from calibody.estimate.sampling import Sampling
     from calibody.experiment.spec import Experiment
 
 SCHEMA = "calibody-posterior-1"
@@ -100,7 +100,7 @@ def again(experiment: Experiment, folder: Path) -> Result:
 
 def draw_into(result: Result, folder: Path, sampling: Sampling, *, resume: bool = False, report: Callable[[str], None] | None = None) -> None:
     """Draw from the posterior of a result, and write it into its run folder. A posterior that is refused is written as the sentence that says why."""
-    from calibody.estimate.posterior import posterior
+    from calibody.estimate.draws.posterior import posterior
 
     kept = Kept(folder / PARTS)
     if not resume:

@@ -1,6 +1,6 @@
 """Where things touch along a motion, and with what force: what a replay draws at contacts and limits.
 
-While a contact presses, its places whose gap is closed are marked, and its force acts at their middle: of redundant places only the sum of their forces is known (`estimate/lasting.py`).
+While a contact presses, its places whose gap is closed are marked, and its force acts at their middle: of redundant places only the sum of their forces is known (`estimate/contacts/lasting.py`).
 Where its b moves and its a is fixed to the world, the force on b is shown. A limit acts on a coordinate: it is marked at its joint and has no arrow.
 An impact says which contact struck, not where: the place whose gap is least at that time, and for several impacts of one contact at once, one after the other.
 """

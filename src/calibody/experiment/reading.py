@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from calibody.errors import CalibodyError, nearest, shown
-from calibody.estimate.designing import Designing
+from calibody.estimate.designs.designing import Designing
+from calibody.estimate.draws.sampling import Sampling
 from calibody.estimate.estimator import AbstractEstimator, OptionError
 from calibody.estimate.fit import ESTIMATORS, default_method, elsewhere, option_names
-from calibody.estimate.sampling import Sampling
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec

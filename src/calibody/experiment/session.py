@@ -46,8 +46,8 @@ def fit_into(
     """
     began = time.perf_counter() if began is None else began
     with _compile_time() as compiled:
-        from calibody.estimate.extend import extended
         from calibody.estimate.fit import fit, questioned
+        from calibody.estimate.missing.extend import extended
         from calibody.estimate.transcription import Transcription
         from calibody.estimate.unknowns import entries
 

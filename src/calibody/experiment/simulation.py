@@ -27,8 +27,8 @@ class Simulated:
 
 def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str, Simulated]:
     """Every run, from a start taken from its measurements, driven as recorded."""
-    from calibody.estimate import noise
     from calibody.estimate.channels import as_motion
+    from calibody.estimate.noise import given as noise
     from calibody.estimate.predict import _initial, compared
     from calibody.estimate.problem import Problem
     from calibody.estimate.reported import initial_theta

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from calibody.errors import CalibodyError, nearest
-from calibody.estimate.designing import Designing
+from calibody.estimate.designs.designing import Designing
+from calibody.estimate.draws.sampling import Sampling
 from calibody.estimate.estimator import AbstractEstimator
-from calibody.estimate.sampling import Sampling
 from calibody.estimate.transcription import Transcription
 from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload, added

@@ -15,7 +15,7 @@ from calibody.report.numbers import percent, plain
 from calibody.report.page import environment, text_of
 
 if TYPE_CHECKING:
-    from calibody.estimate.design import Design
+    from calibody.estimate.designs.design import Design
     from calibody.steppers.motion import Motion
 
 WIDTH, HEIGHT, MARGIN = 760, 110, 8

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibody.estimate.drawn import verdict_of
+from calibody.estimate.draws.drawn import verdict_of
 from calibody.report.figures import MOST_SAMPLES, packed, thinned
 from calibody.report.numbers import plain
 from calibody.solve.importance import GOOD

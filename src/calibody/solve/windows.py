@@ -15,7 +15,7 @@ starts are equations too, the relaxed rows of [kraus2006]: a start is closed to 
 
     dJ/dtheta = Ft'F + Ct'n                [caldwell2014], lemma 1
 
-costs one solution whatever the number of parameters (`estimate/adjoint.py`).
+costs one solution whatever the number of parameters (`estimate/windows/adjoint.py`).
 """
 
 from __future__ import annotations

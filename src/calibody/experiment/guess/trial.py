@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate.unknown_drives import carrying
+from calibody.estimate.noise.unknown_drives import carrying
 from calibody.experiment.guess.columns import LIKELY, SURE, UNSURE
 from calibody.experiment.guess.numbers import Guess, clock
 from calibody.experiment.guess.unknowns import rounded

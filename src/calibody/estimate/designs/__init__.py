@@ -1,0 +1,1 @@
+"""What to record next: excitations, their limits, and the error bars to be expected."""

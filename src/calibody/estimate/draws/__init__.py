@@ -1,0 +1,1 @@
+"""Posteriors: explanations, draws, bands and what is compared with them."""

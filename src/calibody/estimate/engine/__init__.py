@@ -1,0 +1,1 @@
+"""Shooting in MuJoCo's engine, a black box."""

@@ -1,0 +1,1 @@
+"""What a model or a file lacks: scores, suspects, mistakes, and what they would move."""

@@ -1,0 +1,1 @@
+"""Estimation on the regularised stepper: states beside parameters (`shadow`), and shooting."""

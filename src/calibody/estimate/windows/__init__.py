@@ -1,0 +1,1 @@
+"""Shooting on the variational stepper: windows, how they are condensed, and the adjoint."""
