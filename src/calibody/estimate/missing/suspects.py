@@ -45,6 +45,10 @@ CLOCK = 0.1
 """Share that a clock may be off for it to be a suspect: where next to nothing sets the pace, a clock of ten times the period explains any slow noise, and error bars would allow for that."""
 SHARP = 0.02
 """Rate below which a suspected dry friction is viscous, in units of the joint's own rms rate."""
+SILENT = 0.1
+"""Standard deviations of what is measured that a number must be able to change within its bounds to be asked about: where a mechanism stands in the world is nothing to its angles but for rounding."""
+ABSURD, TYPICAL = 5.0, 0.6745
+"""Times their noise from which residuals leave no doubt that something is missing (as for the verdict); the median of what is normal, in standard deviations."""
 
 MOMENTS = "moments of inertia"
 """What those of bodies and of rotors are called together: about the axis of a first joint they are the same."""
@@ -76,7 +80,7 @@ def suspects(tests: Tests) -> tuple[tuple[Suspect, ...], np.ndarray]:
     Noise that is not what it was taken for comes in its place (counts) or last (a memory, which anything that is missing leaves behind: tested on what the first of the others does not explain).
     """
     problem, known = tests.problem, tests.known
-    count = tests.count + len(MEMORIES) * len(rows_of(problem, tests.scores))
+    count = 1 if tests.certain else tests.count + len(MEMORIES) * len(rows_of(problem, tests.scores))
     pulls, jointly = tests.pulls(count)
     alone = [found for k, p in enumerate(pulls) if (found := _single(tests.asked[k], k, p, known, count))]
     sets = zip(tests.groups, jointly, strict=True)
@@ -121,7 +125,8 @@ class Tests:
         free = np.arange(len(scale)) < self.p
         free[: self.p] &= ~known.at_bound
         self.scores = Scores(self.wide, lin, self.taken, free, np.arange(self.p, len(scale)))
-        self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked)) if len(g) > 1]
+        self.told = [k for k, a in enumerate(self.asked) if not self.scores.told(k) * (a.upper - a.lower) < SILENT]
+        self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked, self.told)) if len(g) > 1]
         self.first = self._alone(), [self.scores.together(g) for g in self.groups]
 
     @property
@@ -130,7 +135,13 @@ class Tests:
         return any(len(run.disturbed) for run in self.problem.runs)
 
     def _alone(self, slope: np.ndarray | float = 0.0) -> list[Pull | None]:
-        return self.scores.pulls(slope)[: len(self.asked)]
+        told = set(self.told)
+        return [p if k in told else None for k, p in enumerate(self.scores.pulls(slope)[: len(self.asked)])]
+
+    @property
+    def certain(self) -> bool:
+        """Whether something is missing is beyond doubt, so that it is only asked what: tests are not counted against each other then. By the median of the residuals, which a few outliers do not make large."""
+        return float(np.median(np.abs(self.scores.F))) > ABSURD * TYPICAL
 
     @property
     def count(self) -> int:
@@ -212,12 +223,12 @@ def _group(asked: Sequence[_Asked], numbers: Sequence[int], pull: Pull | None, s
     )
 
 
-def _kinds(asked: Sequence[_Asked]) -> list[list[int]]:
+def _kinds(asked: Sequence[_Asked], told: Sequence[int]) -> list[list[int]]:
     """Numbers of one kind, by where they stand."""
     kinds: dict[str, list[int]] = {}
-    for k, a in enumerate(asked):
-        if a.plural:
-            kinds.setdefault(a.plural, []).append(k)
+    for k in told:
+        if plural := asked[k].plural:
+            kinds.setdefault(plural, []).append(k)
     return [numbers for numbers in kinds.values() if len(numbers) > 1]
 
 
