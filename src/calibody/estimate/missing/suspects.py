@@ -47,6 +47,8 @@ SHARP = 0.02
 """Rate below which a suspected dry friction is viscous, in units of the joint's own rms rate."""
 SILENT = 0.1
 """Standard deviations of what is measured that a number must be able to change within its bounds to be asked about: where a mechanism stands in the world is nothing to its angles but for rounding."""
+HALF = 0.5
+"""Share of what numbers gain together that one of them has to gain alone to be named beside them."""
 ABSURD, TYPICAL = 5.0, 0.6745
 """Times their noise from which residuals leave no doubt that something is missing (as for the verdict); the median of what is normal, in standard deviations."""
 
@@ -85,6 +87,7 @@ def suspects(tests: Tests) -> tuple[tuple[Suspect, ...], np.ndarray]:
     alone = [found for k, p in enumerate(pulls) if (found := _single(tests.asked[k], k, p, known, count))]
     sets = zip(tests.groups, jointly, strict=True)
     found = [*_best(alone), *(f for g, p in sets if (f := _group(tests.asked, g, p, [pulls[k] for k in g], known, count)))]
+    found = [f for f in found if not any(_part(f, g) for g in found)]
     strongest = max(found, key=lambda f: f.suspect.rank, default=None)
     left = tests.scores.F if strongest is None else tests.scores.left(strongest.numbers, strongest.changes)
     out = sorted([*(f.suspect for f in found), *_counters(problem)], key=lambda s: -s.rank) + list(_memory(problem, tests.scores, left, count))
@@ -221,6 +224,11 @@ def _group(asked: Sequence[_Asked], numbers: Sequence[int], pull: Pull | None, s
     return _Found(
         Suspect(paths, words, *numbered, pull.chi2, pull.gain, probability, shifts, (), remedies, parts, pull.explained), numbers, pull.changes, pull.shift
     )
+
+
+def _part(one: _Found, several: _Found) -> bool:
+    """Whether a number alone is the lesser half of numbers that are missing together."""
+    return one is not several and set(one.numbers) < set(several.numbers) and one.suspect.gain < HALF * several.suspect.gain
 
 
 def _kinds(asked: Sequence[_Asked], told: Sequence[int]) -> list[list[int]]:
