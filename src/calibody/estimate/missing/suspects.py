@@ -270,11 +270,15 @@ def _memory(problem: Problem, scores: Scores, left: np.ndarray, count: int) -> I
             yield Suspect(f"{m.channel}.noise", words, 0.0, m.seconds, None, "s", m.score**2, m.score**2, probability, {}, (), remedy)
 
 
+def _estimated(problem: Problem) -> set[str]:
+    """Paths that unknowns stand for."""
+    return {p.path for e in problem.entries for p in e.places}
+
+
 def _tried(problem: Problem) -> Iterator[tuple[Entry, str, str]]:
     """Suspects that are not estimated already, as unknowns held at the model's value."""
     model, names = problem.model, [run.recording.name for run in problem.runs]
-    estimated = {p.path for e in problem.entries for p in e.places} | {path for e in problem.entries if e.group is not None for path in e.group.paths}
-    seen = set(estimated)
+    seen = _estimated(problem) | {path for e in problem.entries if e.group is not None for path in e.group.paths}
     for path, words, *plural in (*_of_channels(problem), *_of_drives(problem), *_of_world(), *_of_joints(problem), *_of_sites(problem), *_of_bodies(problem)):
         if path in seen:
             continue
@@ -328,7 +332,7 @@ def _of_world() -> Iterator[tuple[str, str, str]]:
 def _of_joints(problem: Problem) -> Iterator[tuple[str, str, str]]:
     """Friction that depends on the direction only where there is some: it would otherwise drive. Dry friction that does is a constant force as long as the joint moves, which is asked about as that of its drive where it has one."""
     rubbed = set(problem.friction_rate)
-    estimated = {p.path for e in problem.entries for p in e.places}
+    estimated = _estimated(problem)
     driven = {a.joint for a in problem.model.actuators}
     for joint in problem.model.joints:
         if joint.kind not in (HINGE, SLIDE):
@@ -354,7 +358,7 @@ def _of_sites(problem: Problem) -> Iterator[tuple[str, str]]:
 
 def _of_bodies(problem: Problem) -> Iterator[tuple[str, str, str]]:
     """What the model's file says of every body that moves, and of where its joints are in the one before: drawings, weighed and measured by nobody, are as often wrong as anything."""
-    model, estimated = problem.model, {p.path for e in problem.entries for p in e.places}
+    model, estimated = problem.model, _estimated(problem)
     for body in model.bodies:
         at = f"body.{body.name}"
         yield f"{at}.mass", f"another mass of {at} (a payload)", ""
