@@ -126,8 +126,9 @@ def linearisation(unknown: Sequence[str]) -> Callable[[], object]:
     """Of eight links with two markers each (48 channels), 1000 nodes and as many samples: residuals, equations, all derivatives."""
     import calibody as cb
     from calibody.estimate.layout import MULTIPLIERS, NODES, States
+    from calibody.estimate.nodes import Noise
     from calibody.estimate.problem import Problem
-    from calibody.estimate.run import Noise, Run
+    from calibody.estimate.run import Run
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Numbers, Structure
 
@@ -147,8 +148,9 @@ def iteration(count: int, coordinates: str) -> Callable[[], object]:
     """One of a fit of a chain observed at all joints, 1000 nodes and as many samples, mass and damping of every link unknown: linearisation, step and values after it."""
     import calibody as cb
     from calibody.estimate.layout import MULTIPLIERS, NODES, States
+    from calibody.estimate.nodes import Noise
     from calibody.estimate.problem import Problem
-    from calibody.estimate.run import Noise, Run
+    from calibody.estimate.run import Run
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Numbers, Structure
     from calibody.solve.condensed import step

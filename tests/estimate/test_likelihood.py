@@ -14,6 +14,7 @@ import calibody as cb
 from calibody.estimate.dry import rms_rates
 from calibody.estimate.equation_error import EquationError, FirstMotion
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.nodes import Noise
 from calibody.estimate.noise.coupling import Shared, belief, belief_by
 from calibody.estimate.noise.given import noises, process_noise
 from calibody.estimate.noise.hyper import ChannelSize, ForceSize, Hyper, MemoryTime, SlowSize
@@ -22,7 +23,7 @@ from calibody.estimate.noise.marginal import dependent
 from calibody.estimate.noise.maximise import maximise
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import theta_of
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.estimate.unknowns import entries
 from calibody.mechanics.structure import Structure
 from calibody.solve.condensed import Factor

@@ -13,7 +13,8 @@ import calibody as cb
 from calibody.estimate.inertial import Inertia
 from calibody.estimate.level import discretisation, second_order
 from calibody.estimate.mesh import first_step
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.nodes import Noise
+from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion
 from calibody.mechanics.structure import Numbers, Structure
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import calibody as cb
+from calibody.estimate.nodes import Noise
 from calibody.estimate.observed import predicted
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.estimate.start import first_motion
 from calibody.experiment import load
 from calibody.experiment.check import check

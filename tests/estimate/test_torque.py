@@ -9,8 +9,9 @@ import pytest
 
 import calibody as cb
 from calibody.estimate.held_drive import Held
+from calibody.estimate.nodes import Noise
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.estimate.unknowns import entries
 from calibody.mechanics.kinematics import retract
 from calibody.mechanics.structure import Structure

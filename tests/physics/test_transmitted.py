@@ -10,8 +10,9 @@ import pytest
 
 import calibody as cb
 from calibody import formats
+from calibody.estimate.nodes import Noise
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.estimate.unknowns import entries
 from calibody.mechanics.channels import scalar_names
 from calibody.mechanics.kinematics import retract

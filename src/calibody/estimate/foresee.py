@@ -16,12 +16,12 @@ from calibody.estimate.contacts.touching import LAW, Touching
 from calibody.estimate.dry import FRICTION_STAGES, rms_rates
 from calibody.estimate.identifiability import Identifiability
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.nodes import driven_by
 from calibody.estimate.noise import given as noise
 from calibody.estimate.noise.unknown_drives import with_unknown_drives
 from calibody.estimate.noise.unmodelled import ProcessNoise
 from calibody.estimate.recipe import prepared
 from calibody.estimate.reported import initial_theta
-from calibody.estimate.run import driven_by
 from calibody.estimate.uncertainty import in_numbers
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.mechanics.structure import Structure

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibody.errors import CalibodyError
-from calibody.estimate.run import Noise
+from calibody.estimate.nodes import Noise
 from calibody.recording.filters import lowpass
 from calibody.recording.recording import Recording
 

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 from calibody.estimate import observe
 from calibody.estimate.held_drive import Held
+from calibody.estimate.nodes import Nodes
 from calibody.estimate.observe import Data
 from calibody.estimate.placed import Placements
 from calibody.estimate.reported import groups
-from calibody.estimate.run import Nodes
 from calibody.estimate.unknowns import Entry, named, values_at
 from calibody.mechanics.assembly import Frames
 from calibody.mechanics.channels import Channel

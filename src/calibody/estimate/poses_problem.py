@@ -19,9 +19,10 @@ import scipy.sparse as sp
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, MULTIPLIERS, NODES, START, Coordinates, Forces, Layout, Rows, States, Term
+from calibody.estimate.nodes import Noise
 from calibody.estimate.observed import predicted
 from calibody.estimate.problem import Linearised, Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.estimate.start import FIRST, NEXT, Target, reached, resting
 from calibody.estimate.unknowns import named
 from calibody.mechanics import channels

@@ -13,9 +13,9 @@ import numpy as np
 import scipy.linalg
 
 from calibody.errors import CalibodyError, SimulationError
+from calibody.estimate.nodes import Nodes, Noise
 from calibody.estimate.observe import is_contact_force
 from calibody.estimate.observed import Sensors, predicted
-from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry
 from calibody.mechanics import host
 from calibody.mechanics.structure import TREE

@@ -26,9 +26,10 @@ from calibody.estimate.contacts import pressed
 from calibody.estimate.contacts.flights import Struck
 from calibody.estimate.contacts.settle import settled
 from calibody.estimate.layout import BALANCE, CONSTRAINTS, HOLDS, IMPACTS, NODES, PUSHES, START, STRIKES, States, term
+from calibody.estimate.nodes import Noise
 from calibody.estimate.observed import TIMING, Observed, Predicted, Sensors, predicted, read
 from calibody.estimate.reported import groups
-from calibody.estimate.run import Noise, Run, carried
+from calibody.estimate.run import Run, carried
 from calibody.estimate.started import Started
 from calibody.estimate.unknowns import Entry, named, rubbing
 from calibody.mechanics import assembly, host

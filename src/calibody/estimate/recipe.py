@@ -19,6 +19,7 @@ from calibody.estimate.estimator import Checkpoint
 from calibody.estimate.known_start import refuse_torn
 from calibody.estimate.mesh import first_step, refuse_step
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.nodes import driven_by
 from calibody.estimate.noise import given as noise
 from calibody.estimate.noise.unknown_drives import unknown_joints, with_unknown_drives
 from calibody.estimate.noise.unmodelled import ProcessNoise
@@ -26,7 +27,6 @@ from calibody.estimate.noise.weighed import weighed
 from calibody.estimate.people.captured import refuse_absurd
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Result
-from calibody.estimate.run import driven_by
 from calibody.estimate.unknowns import Unknown, entries, model_paths, refuse_what_does_not_act
 from calibody.mechanics.structure import Structure
 from calibody.model import Model

@@ -28,11 +28,12 @@ class Simulated:
 def simulate_runs(experiment: Experiment, coordinates: str = "auto") -> dict[str, Simulated]:
     """Every run, from a start taken from its measurements, driven as recorded."""
     from calibody.estimate.channels import as_motion
+    from calibody.estimate.nodes import driven_by
     from calibody.estimate.noise import given as noise
     from calibody.estimate.predict import _initial, compared
     from calibody.estimate.problem import Problem
     from calibody.estimate.reported import initial_theta
-    from calibody.estimate.run import Run, driven_by
+    from calibody.estimate.run import Run
     from calibody.estimate.start import first_motion
     from calibody.estimate.unknowns import entries
     from calibody.mechanics.structure import Structure

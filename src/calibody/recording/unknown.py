@@ -1,7 +1,7 @@
 """Drives that nobody has measured: moments that muscles exert, motors without a current sensor.
 
 `drive = "unknown"` says that a force acts on a joint and is to be found with the motion. What is said about it is its size and how long it lasts: a force with a memory, of standard deviation `sd` [N, N m]
-and correlation time [s] (`estimate/run.py: Noise`); what is "auto" is found.
+and correlation time [s] (`estimate/nodes.py: Noise`); what is "auto" is found.
 """
 
 from __future__ import annotations

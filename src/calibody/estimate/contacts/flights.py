@@ -44,7 +44,8 @@ from calibody.estimate.layout import (
     States,
     interpolated,
 )
-from calibody.estimate.run import Nodes, Run
+from calibody.estimate.nodes import Nodes
+from calibody.estimate.run import Run
 from calibody.mechanics import channels
 from calibody.mechanics.contact import Spots
 from calibody.mechanics.kinematics import difference

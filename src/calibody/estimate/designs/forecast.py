@@ -27,10 +27,10 @@ from calibody.estimate.dry import FRICTION_STAGES, rms_rates, turning
 from calibody.estimate.identifiability import WEAK, Determined, analyse
 from calibody.estimate.layout import MULTIPLIERS, NODES, States
 from calibody.estimate.meshes import Meshes
+from calibody.estimate.nodes import Noise
 from calibody.estimate.noise import given as noise
 from calibody.estimate.problem import Problem
 from calibody.estimate.reported import initial_theta, reported
-from calibody.estimate.run import Noise
 from calibody.estimate.uncertainty import in_numbers, stepped
 from calibody.estimate.unknowns import Entry, Unknown, entries, model_paths, refuse_what_does_not_act, values_at
 from calibody.mechanics import channels

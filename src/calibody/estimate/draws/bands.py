@@ -18,11 +18,11 @@ import numpy as np
 from calibody.errors import CalibodyError, NumericalError, SimulationError, nearest
 from calibody.estimate.draws.target import SETTLED, Motion, Target, settle
 from calibody.estimate.layout import PROCESS
+from calibody.estimate.nodes import Nodes, Noise
 from calibody.estimate.noise.hyper import resized
 from calibody.estimate.observed import predicted
 from calibody.estimate.predict import FEWEST_SIMULATED, beginning, own_name, per_run, signals, start, starting
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Nodes, Noise
 from calibody.recording.signal import Signal
 from calibody.solve.threads import one_thread
 from calibody.steppers.rollout import simulate

@@ -14,11 +14,12 @@ import numpy as np
 
 from calibody.estimate.equation_error import Candidate, candidates
 from calibody.estimate.layout import PROCESS, States
+from calibody.estimate.nodes import Noise
 from calibody.estimate.noise.coupling import Shared
 from calibody.estimate.noise.hyper import ForceSize, Hyper, MemoryTime, SlowSize
 from calibody.estimate.noise.likelihood import Likelihood, Spot
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.solve.threads import one_thread
 
 IMPROVED = 2

@@ -37,10 +37,11 @@ from typing import ClassVar
 import numpy as np
 
 from calibody.estimate.layout import PROCESS
+from calibody.estimate.nodes import Noise
 from calibody.estimate.noise.hyper import At, ForceSize, Hyper
 from calibody.estimate.problem import Problem
 from calibody.estimate.result import ForcesTogether
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 
 MOST = 5
 """Joints up to which the forces of every two may go together (ten numbers); of more, those of neighbours."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from calibody.errors import CalibodyError, nearest, shown
 from calibody.estimate import observe
+from calibody.estimate.nodes import Noise
 from calibody.estimate.noise.hyper import ChannelSize, ForceSize, Hyper
 from calibody.estimate.noise.unmodelled import FOUND, SD, TIME, ProcessNoise, for_all, refused
-from calibody.estimate.run import Noise
 from calibody.model import Model
 from calibody.recording.filters import noise_sd
 from calibody.recording.recording import Observation, Recording

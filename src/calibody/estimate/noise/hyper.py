@@ -23,8 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from calibody.estimate.layout import PROCESS, States
+from calibody.estimate.nodes import Noise
 from calibody.estimate.problem import Problem
-from calibody.estimate.run import Noise, Run
+from calibody.estimate.run import Run
 from calibody.solve.condensed import Linearisation, Sparse
 
 MEMORY_STEP = 1e-3

@@ -1,4 +1,4 @@
-"""Which joints have an unknown drive, and what that means for a fit: unmodelled forces with a memory on these joints (`run.py: Noise`), which here are the answer and not a disturbance.
+"""Which joints have an unknown drive, and what that means for a fit: unmodelled forces with a memory on these joints (`nodes.py: Noise`), which here are the answer and not a disturbance.
 
 A mechanism that hangs on nothing (a walker, a drone) has joints that only say where it is: those of a body on the world that is free, or that slides in two directions or more. "All joints" are the others,
 so that what acts there is exactly zero; an unknown drive of such a joint is a residual force that is asked for by its name. A joint that a coupling ties to another has no force of its own either, and one with a measured drive has that.

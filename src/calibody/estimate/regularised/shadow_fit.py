@@ -15,6 +15,7 @@ import numpy as np
 from calibody.errors import CalibodyError, told
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
+from calibody.estimate.nodes import Noise, driven_by
 from calibody.estimate.noise import given as noise
 from calibody.estimate.outcome import outcome
 from calibody.estimate.problem import independent
@@ -22,7 +23,7 @@ from calibody.estimate.regularised.shadow_errors import assess
 from calibody.estimate.regularised.shadow_problem import ShadowProblem, States, Steps
 from calibody.estimate.reported import theta_of
 from calibody.estimate.result import Mesh, Result
-from calibody.estimate.run import Noise, Run, driven_by
+from calibody.estimate.run import Run
 from calibody.estimate.start import CUTOFF, first_motion, resting
 from calibody.estimate.telling import IN_STEPS, Teller
 from calibody.estimate.unknowns import Entry, Unknown, entries, refuse_what_does_not_act

@@ -23,9 +23,9 @@ import scipy.sparse as sp
 
 from calibody.errors import CalibodyError
 from calibody.estimate import observe
+from calibody.estimate.nodes import Nodes, Noise
 from calibody.estimate.observe import Data
 from calibody.estimate.observed import SENSOR, Observed, Predicted, Sensors, predicted, sensor
-from calibody.estimate.run import Nodes, Noise
 from calibody.estimate.unknowns import Entry, values_at
 from calibody.mechanics import assembly
 from calibody.mechanics.assembly import Frames

@@ -18,6 +18,7 @@ from calibody.errors import CalibodyError, told
 from calibody.estimate import foresee as forecast
 from calibody.estimate.foresee import FEWEST, TRIED, shortened
 from calibody.estimate.mesh import refuse_step
+from calibody.estimate.nodes import driven_by
 from calibody.estimate.noise import given as noise
 from calibody.estimate.noise.own_noise import found_noise, with_noise
 from calibody.estimate.outcome import outcome
@@ -26,7 +27,6 @@ from calibody.estimate.regularised.shadow_problem import Steps
 from calibody.estimate.regularised.spook_shots import SpookCut, SpookShots, independent
 from calibody.estimate.reported import initial_theta, theta_of
 from calibody.estimate.result import Mesh
-from calibody.estimate.run import driven_by
 from calibody.estimate.telling import ALONE, NO_START, SHOT, Teller
 from calibody.estimate.uncertainty import assess
 from calibody.estimate.unknowns import Entry, entries, refuse_what_does_not_act

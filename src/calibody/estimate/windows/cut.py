@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 from calibody.estimate import observe
 from calibody.estimate.layout import Layout, States
+from calibody.estimate.nodes import Nodes, Noise
 from calibody.estimate.observe import Data
-from calibody.estimate.run import Nodes, Noise
 from calibody.mechanics.structure import Structure
 from calibody.model import Model
 from calibody.recording.recording import Observation, Recording
