@@ -49,16 +49,17 @@ def concluded(worker: Meshes, levels: Sequence[Level], seconds: float, halved: b
     again = partial(_again, worker.structure, known, sds, mesh.h, worker.hold, worker.coarsest, replace(worker.touching, asked=()))
     comparison, beyond = _beside(worker, levels[-1], found)
     tests = _tests(levels)
-    rests = () if tests is None else rests_on(tests)
     lacks, moved = suspects(tests) if tests is not None else ((), np.zeros((0, len(solution.theta))))
     bounded = limits(problem, solution.x, solution.theta, found) if solution.converged else None
     found = misled(found, problem.entries, solution.theta, np.vstack([moved, beyond]))
+    rests = () if tests is None else rests_on(tests, found)
+    named = {path for s in lacks for path in (s.path, *(part.path for part in s.parts))}
     worker.notes += [
         *stated(worker, levels[-1]),
         *_common(both),
         *_slow(levels[-1]),
         *_apart(comparison),
-        *sentences([rest for rest in rests if rest.path not in {s.path for s in lacks}]),
+        *sentences([rest for rest in rests if rest.path not in named]),
         *misled_sentences(found),
         *(_too_coarse(levels[-1], error) if halved and error is not None else ()),
     ]

@@ -54,6 +54,10 @@ ROUGH = 1e-2
 """The same of forces that are given: torque constants and gears are seldom known better."""
 EXACT = "The error bars take as exact what no residual shows"
 """How the note begins that says what estimates rest on."""
+HELD = "The estimates are as right as numbers of the model that were held and that these data cannot tell"
+"""How the note begins that says which numbers of the model's file that is."""
+UNSHOWN = 3.0
+"""Standard deviations up to which residuals do not tell that a number is off."""
 DRIVES = "the scale of the drives"
 """What such a note calls the forces that are given."""
 COMMON = 0.7
@@ -186,22 +190,56 @@ class ForcesTogether:
 
 @dataclass(frozen=True)
 class Rest:
-    """A number that a fit takes as exact and that its data cannot tell, gravity or the clock, and what hangs on it."""
+    """A number that a fit takes as exact and that its data cannot tell, and what hangs on it: gravity, the clock, the scale of the drives, or a number of the model's file that was held."""
 
     path: str
     words: str
     moves: dict[str, float]
-    """Relative change of every estimate over that of the number."""
+    """Relative change of every estimate over that of the number; over the number's own, in its `unit`, where it has one."""
     sds: dict[str, float]
     """The same in standard deviations of the estimate, for a change of the number by `small`."""
     small: float = SMALL
+    """A change that is easily made: relative, or in its `unit`; less where the residuals would tell that."""
     shows: float = 0.0
     """By how many standard deviations the residuals would tell such a change, if all else is as modelled."""
+    unit: str = ""
+    """Of places and centres of mass, which may be zero: m. Empty: changes are relative."""
+    held: bool = False
+    """Whether it is a number of the model's file."""
 
     @property
     def largest(self) -> tuple[str, float]:
         """The estimate that moves by most of its standard deviations, and by how many."""
         return max(((name, abs(move)) for name, move in self.sds.items()), key=lambda pair: pair[1], default=("", 0.0))
+
+    @property
+    def telling(self) -> bool:
+        """Whether an error bar is smaller than what a change that nothing shows would do."""
+        return self.largest[1] > 1.0 and self.shows <= UNSHOWN
+
+    @property
+    def amount(self) -> str:
+        """The change, with its unit."""
+        return f"{1e3 * self.small:.2g} mm" if self.unit else f"{100.0 * self.small:.2g} %"
+
+    @property
+    def moved(self) -> str:
+        """The estimate that moves by most, and how."""
+        name, sds = self.largest
+        return f"{name} by {100.0 * self.small * self.moves[name]:+.2g} %, {sds:.2g} of its standard deviations"
+
+    @property
+    def owner(self) -> str:
+        """The element whose number it is."""
+        return ".".join(self.path.split(".")[:2])
+
+
+def worst_held(rests: Sequence[Rest], most: int) -> list[Rest]:
+    """Of numbers of the model's file that tell the most: one of each element, so many of them."""
+    by_owner: dict[str, Rest] = {}
+    for rest in sorted((rest for rest in rests if rest.held and rest.telling), key=lambda rest: -rest.largest[1]):
+        by_owner.setdefault(rest.owner, rest)
+    return list(by_owner.values())[:most]
 
 
 @dataclass(frozen=True)
@@ -385,7 +423,7 @@ class Result:
     lacks: tuple[Suspect, ...]
     """What the model lacks, as far as numbers that were held can say: the strongest suspect first; empty where none is significant, and for fits that did not converge."""
     rests_on: tuple[Rest, ...]
-    """Numbers that were taken as exact and that the data cannot tell: gravity, the clock; empty for fits that did not converge, and for methods that do not ask."""
+    """Numbers that were taken as exact and that the data cannot tell: gravity, the clock, the scale of the drives, numbers of the model's file that were held; empty for fits that did not converge, and for methods that do not ask."""
     mesh: Mesh
     iterations: int
     history: tuple[Iteration, ...] = field(repr=False)
@@ -483,7 +521,8 @@ class Result:
         return upward.carry_out("Result.validate", self)
 
     def allowing(self, accuracy: Mapping[str, float]) -> Result:
-        """The same estimates with error bars that allow for the accuracy of what they rest on: `{"world.gravity": 0.001, "time": 5e-4}` are relative standard deviations, of the paths of `rests_on`."""
+        """The same estimates with error bars that allow for the accuracy of what they rest on, by the paths of `rests_on`: `{"world.gravity": 0.001, "body.arm.mass": 0.02, "body.arm.com.z": 0.003}` are relative standard deviations,
+        of places and centres of mass metres."""
         return upward.carry_out("Result.allowing", self, accuracy)
 
     def profile(self, path: str, points: int = 6, width: float = 3.0) -> Profile:

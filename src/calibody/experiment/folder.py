@@ -148,7 +148,7 @@ class Progress:
         document = {
             "schema": SCHEMA, "finished": False, "status": where, "parameters": parameters, "determined": [], "unresolved": [], "correlation": None,
             "fit": {}, "predictions": {}, "validation": None, "held_out": {}, "torques": {}, "noise": {"given": None, "measured": {}, "process": {}}, "force_tests": {}, "chi2": None, "dof": None, "runs_agree": None,
-            "outliers": [], "lacks": [], "mistakes": [], "events": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
+            "outliers": [], "lacks": [], "rests_on": [], "mistakes": [], "events": [], "iterations": n, "history": _history(self.history, self.unknowns), "seconds": {}, "mesh": None, "notes": [], "versions": versions(),
             "data_sha256": {r.name: r.sha256 for r in self.recordings}, "command": self.command,
             "model": None, "experiment": None if self.experiment is None else self.experiment.source, "truth": None,
         }  # fmt: skip
@@ -191,6 +191,7 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "runs_agree": None if agree is None else {"agree": agree.agree, "chi2": agree.chi2, "dof": agree.dof, "probability": agree.probability},
         "outliers": [{"run": o.run, "channel": o.channel, "time": o.time, "deviation": o.deviation} for o in result.outliers],
         "lacks": [asdict(s) for s in result.lacks],
+        "rests_on": [asdict(r) for r in result.rests_on],
         "mistakes": [asdict(m) for m in result.mistakes],
         "events": [asdict(e) for e in result.events],
         "iterations": result.iterations,

@@ -26,6 +26,7 @@ from calibody.estimate.result import (
     Mistake,
     Outlier,
     Part,
+    Rest,
     SlowForce,
     Suspect,
     described,
@@ -152,6 +153,11 @@ class Saved:
     @cached_property
     def lacks(self) -> tuple[Suspect, ...]:
         return tuple(Suspect(**s | {"alike": tuple(s["alike"]), "parts": tuple(Part(**p) for p in s.get("parts", ()))}) for s in self.document["lacks"])
+
+    @cached_property
+    def rests_on(self) -> tuple[Rest, ...]:
+        """Numbers that were taken as exact and that the data cannot tell."""
+        return tuple(Rest(**r) for r in self.document.get("rests_on", ()))
 
     @cached_property
     def mistakes(self) -> tuple[Mistake, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED
+from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, HELD, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED, worst_held
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -137,7 +137,11 @@ def verdict(found: Saved) -> Verdict:
 def _taken(found: Saved) -> str:
     """What nothing could speak against, and is seldom known well."""
     scaled = any(note.startswith(EXACT) and DRIVES in note for note in found.notes)
-    return f" ({DRIVES} is taken as exact: no residual would show it)" if scaled else ""
+    said = [f"{DRIVES} is taken as exact: no residual would show it"] if scaled else []
+    for rest in worst_held([r for r in found.rests_on if any(note.startswith(HELD) and r.path in note for note in found.notes)], 1):
+        name, sds = rest.largest
+        said.append(f"as right as {rest.path}, which was held: {rest.amount} of it moves {name} by {plain(sds, 2)} of its error bars")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _unexplained(found: Saved) -> list[str]:

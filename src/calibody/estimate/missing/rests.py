@@ -23,7 +23,7 @@ from calibody.estimate.identifiability import Determined
 from calibody.estimate.layout import States
 from calibody.estimate.missing.terms import Term
 from calibody.estimate.problem import Problem
-from calibody.estimate.result import DRIVES, EXACT, Rest
+from calibody.estimate.result import DRIVES, EXACT, HELD, Rest, worst_held
 from calibody.estimate.run import Run
 from calibody.estimate.unknowns import Unknown, entries
 from calibody.mechanics import channels
@@ -33,8 +33,8 @@ from calibody.recording.finite import is_finite
 if TYPE_CHECKING:
     from calibody.estimate.result import Result
 
-TOLD = 3.0
-"""Standard deviations from which residuals would tell that such a number is off."""
+NAMED = 3
+"""Elements of the model's file whose held numbers are named; `result.rests_on` has all."""
 APART = 1e-5
 """Relative change over which residuals and equations are differenced, to one side: they are smooth, and known to rounding."""
 
@@ -121,16 +121,15 @@ def _term(path: str, words: str, problem: Problem, here: _Values, there: _Values
 
 def sentences(rests: Sequence[Rest]) -> list[str]:
     """Where error bars are smaller than what a small error of such a number would do."""
-    telling = [rest for rest in rests if rest.largest[1] > 1.0 and rest.shows < TOLD]
-    if not telling:
-        return []
-    each = [f"{rest.words} ({100.0 * rest.small:g} % more of it moves {_moved(rest)})" for rest in telling]
-    return [f"{EXACT}: {', '.join(each[:-1])}{' and ' if each[1:] else ''}{each[-1]}."]
+    scales, numbers = [rest for rest in rests if rest.telling and not rest.held], worst_held(rests, NAMED)
+    more = sum(rest.held and rest.telling for rest in rests) - len(numbers)
+    others = f"; {more} more such {'numbers are' if more > 1 else 'number is'} in result.rests_on" if more else ""
+    return [f"{begin}: {_listed(some)}{end}." for begin, some, end in ((EXACT, scales, ""), (HELD, numbers, others)) if some]
 
 
-def _moved(rest: Rest) -> str:
-    name, sds = rest.largest
-    return f"{name} by {100.0 * rest.small * rest.moves[name]:+.2g} %, {sds:.2g} of its standard deviations"
+def _listed(rests: Sequence[Rest]) -> str:
+    each = [f"{rest.words} ({rest.amount} more of it moves {rest.moved})" for rest in rests]
+    return f"{', '.join(each[:-1])}{' and ' if each[1:] else ''}{each[-1]}"
 
 
 # -- where their accuracy is stated ----------------------------------------------------------------------------------------------------------
@@ -145,14 +144,19 @@ def allowing(result: Result, accuracy: Mapping[str, float]) -> Result:
                 f'An accuracy of "{path}" was given, on which these estimates do not rest{nearest(path, list(known)) or "; result.rests_on has the paths that they do."}'
             )
         if not is_finite(sd) or sd < 0.0:
-            raise CalibodyError(f"The accuracy of {path} was given as {shown(sd)}; give a relative standard deviation, 0.001 for a thousandth.")
+            wanted = (
+                f"standard deviation in {known[path].unit}, 0.001 for a millimetre"
+                if known[path].unit
+                else "relative standard deviation, 0.001 for a thousandth"
+            )
+            raise CalibodyError(f"The accuracy of {path} was given as {shown(sd)}; give a {wanted}.")
     estimates = result.parameters
     moves = [{name: sd * known[path].moves.get(name, 0.0) * e.value for name, e in estimates.items()} for path, sd in accuracy.items()]
     each = np.array([list(one.values()) for one in moves]).reshape(len(moves), len(estimates))
     covariance = result.covariance + each.T @ each
     size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     wider = np.sqrt((each**2).sum(axis=0))
-    notes = [note for note in result.notes if not note.startswith(EXACT)] + sentences([rest for rest in result.rests_on if rest.path not in accuracy])
+    notes = [note for note in result.notes if not note.startswith((EXACT, HELD))] + sentences([rest for rest in result.rests_on if rest.path not in accuracy])
     return replace(
         result,
         parameters={name: e if e.sd is None else replace(e, sd=float(np.hypot(e.sd, w))) for (name, e), w in zip(estimates.items(), wider, strict=True)},
@@ -161,7 +165,7 @@ def allowing(result: Result, accuracy: Mapping[str, float]) -> Result:
         correlation=covariance / size[:, None] / size[None, :],
         notes=(
             *notes,
-            f"The error bars allow for an accuracy of {' and '.join(f'{100.0 * sd:.2g} % of {known[path].words}' for path, sd in accuracy.items())}.",
+            f"The error bars allow for an accuracy of {' and '.join(f'{replace(known[path], small=sd).amount} of {known[path].words}' for path, sd in accuracy.items())}.",
         ),
     )
 

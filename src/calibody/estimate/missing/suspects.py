@@ -20,13 +20,14 @@ import numpy as np
 
 from calibody.errors import CalibodyError
 from calibody.estimate.layout import States
+from calibody.estimate.missing import held
 from calibody.estimate.missing.rests import scales
 from calibody.estimate.missing.scores import Pull, Scores
 from calibody.estimate.missing.terms import Term, terms, widened
 from calibody.estimate.noise import marginal
 from calibody.estimate.noise.innovations import MEMORIES, counts, memories, rows_of
 from calibody.estimate.problem import Problem
-from calibody.estimate.result import ALIKE, DRIVES, ROUGH, SMALL, Part, Rest, Suspect
+from calibody.estimate.result import ALIKE, DRIVES, ROUGH, SMALL, UNSHOWN, Part, Rest, Suspect
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry, Unknown, entries
 from calibody.mechanics.structure import HINGE, SLIDE
@@ -52,6 +53,8 @@ HALF = 0.5
 ABSURD, TYPICAL = 5.0, 0.6745
 """Times their noise from which residuals leave no doubt that something is missing (as for the verdict); the median of what is normal, in standard deviations."""
 
+UNSUSPECTED = ""
+"""Words of a number that is none."""
 MOMENTS = "moments of inertia"
 """What those of bodies and of rotors are called together: about the axis of a first joint they are the same."""
 
@@ -69,6 +72,8 @@ class _Asked:
     remedy: str = ""
     plural: str = ""
     """What several of its kind are called; empty where they are not asked about together."""
+    suspected: bool = True
+    """Whether it is a suspect; else it is only asked what hangs on it."""
 
     def allows(self, change: float) -> bool:
         """Whether physics has a place for it there."""
@@ -95,16 +100,32 @@ def suspects(tests: Tests) -> tuple[tuple[Suspect, ...], np.ndarray]:
     return named, np.array([f.moved[: tests.p] for f in found]).reshape(len(found), tests.p)
 
 
-def rests_on(tests: Tests) -> tuple[Rest, ...]:
-    """What the estimates rest on, with how far they move with it."""
-    out, known = [], tests.known
+def rests_on(tests: Tests, known: Uncertainty) -> tuple[Rest, ...]:
+    """What the estimates rest on, with how far they move with it: scales, and numbers of the model's file that were held and that anything hangs on."""
+    found = []
     for k, t in enumerate(tests.scales, start=len(tests.asked)):
-        moved = known.reported.by_theta @ -tests.scores.taken_up(k)[: known.reported.by_theta.shape[1]]
-        each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if v]
         small = ROUGH if t.words == DRIVES else SMALL
-        sds = {n: float(small * m / s) for n, m, _, s in each if np.isfinite(s) and s > 0.0}
-        out.append(Rest(t.path, t.words, {n: float(m / v) for n, m, v, _ in each}, sds, small, small * tests.scores.told(k)))
-    return tuple(out)
+        found.append(_rest(tests, k, Rest(t.path, t.words, {}, {}, small, small * tests.scores.told(k)), 1.0, known))
+    for k, a in enumerate(tests.asked):
+        if (change := held.small(tests.model, a.path, a.held)) is None:
+            continue
+        small, unit = change
+        per = 1.0 if unit else a.held
+        told = abs(per) * tests.scores.told(k)
+        if told * small * held.KNOWN > UNSHOWN:  # the data know it
+            continue
+        small = min(small, UNSHOWN / told) if told > 0.0 else small
+        rest = _rest(tests, k, Rest(a.path, a.path, {}, {}, small, small * told, unit, held=True), per, known)
+        found += [rest] if rest.largest[1] > held.NOTHING else []
+    return tuple(found)
+
+
+def _rest(tests: Tests, k: int, rest: Rest, per: float, known: Uncertainty) -> Rest:
+    """With what follows it: the number asked about in place k, of which `per` is a change of one."""
+    moved = known.reported.by_theta @ -(per * tests.scores.taken_up(k)[: known.reported.by_theta.shape[1]])
+    each = [(n, m, v, s) for n, m, v, s in zip(known.reported.names, moved, known.reported.values, known.sd, strict=True) if v]
+    sds = {n: float(rest.small * m / s) for n, m, _, s in each if np.isfinite(s) and s > 0.0}
+    return replace(rest, moves={n: float(m / v) for n, m, v, _ in each}, sds=sds)
 
 
 class Tests:
@@ -114,8 +135,8 @@ class Tests:
     def __init__(self, problem: Problem, x: Sequence[States], theta: np.ndarray, known: Uncertainty) -> None:
         self.scales = scales(problem, x, theta)
         tried, more = list(_tried(problem)), [*terms(problem, x, theta), *_clock(self.scales)]
-        now = problem.model_of(0, theta)[0]
-        self.asked = [_Asked(e.name, words, e.unit, e.initial, *_bounds(now, e), plural=plural) for e, words, plural in tried]
+        self.model = now = problem.model_of(0, theta)[0]
+        self.asked = [_Asked(e.name, words, e.unit, e.initial, *_bounds(now, e), plural=plural, suspected=words != UNSUSPECTED) for e, words, plural in tried]
         self.asked += [_Asked(t.path, t.words, t.unit, t.held, t.lower, t.upper, t.remedy, t.plural) for t in more]
         self.problem, self.x, self.p, self.known = problem, x, len(theta), known
         self.wide = problem.with_entries([*problem.entries, *(e for e, *_ in tried)], SHARP)
@@ -128,7 +149,7 @@ class Tests:
         free = np.arange(len(scale)) < self.p
         free[: self.p] &= ~known.at_bound
         self.scores = Scores(self.wide, lin, self.taken, free, np.arange(self.p, len(scale)))
-        self.told = [k for k, a in enumerate(self.asked) if not self.scores.told(k) * (a.upper - a.lower) < SILENT]
+        self.told = [k for k, a in enumerate(self.asked) if a.suspected and not self.scores.told(k) * (a.upper - a.lower) < SILENT]
         self.groups = [g for g in (self.scores.independent(numbers) for numbers in _kinds(self.asked, self.told)) if len(g) > 1]
         self.first = self._alone(), [self.scores.together(g) for g in self.groups]
 
@@ -276,10 +297,18 @@ def _estimated(problem: Problem) -> set[str]:
 
 
 def _tried(problem: Problem) -> Iterator[tuple[Entry, str, str]]:
-    """Suspects that are not estimated already, as unknowns held at the model's value."""
+    """Suspects that are not estimated already, as unknowns held at the model's value; after them what else was held."""
     model, names = problem.model, [run.recording.name for run in problem.runs]
     seen = _estimated(problem) | {path for e in problem.entries if e.group is not None for path in e.group.paths}
-    for path, words, *plural in (*_of_channels(problem), *_of_drives(problem), *_of_world(), *_of_joints(problem), *_of_sites(problem), *_of_bodies(problem)):
+    for path, words, *plural in (
+        *_of_channels(problem),
+        *_of_drives(problem),
+        *_of_world(),
+        *_of_joints(problem),
+        *_of_sites(problem),
+        *_of_bodies(problem),
+        *((path, UNSUSPECTED) for path in held.further(model)),
+    ):
         if path in seen:
             continue
         seen.add(path)
