@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.by_noise import made_by_noise
 from calibody.estimate.engine.fit import begin, prepared
 from calibody.estimate.reported import initial_theta
+from calibody.estimate.uncertainty import stepped
 from calibody.mechanics.channels import resolve
 from calibody.steppers.engine import Engine
 
@@ -52,6 +54,15 @@ BALL = """<mujoco model="ball">
       <joint name="spin" type="hinge" axis="0 1 0"/>
       <geom name="ball" type="sphere" size="0.05" mass="0.2" friction="0.5 0 0" priority="1"/>
     </body>
+  </worldbody>
+</mujoco>"""
+
+
+ROTORS = """<mujoco model="rotors">
+  <option gravity="0 0 0"/>
+  <worldbody>
+    <body name="still"><joint name="still" axis="0 0 1" damping="0.01"/><inertial pos="0 0 0" mass="1" diaginertia="0.02 0.02 0.02"/></body>
+    <body name="turning" pos="1 0 0"><joint name="turning" axis="0 0 1" damping="0.01"/><inertial pos="0 0 0" mass="1" diaginertia="0.02 0.02 0.02"/></body>
   </worldbody>
 </mujoco>"""
 
@@ -233,6 +244,22 @@ def test_a_ball_that_slides_before_it_rolls(tmp_path: Path) -> None:
         assert result.converged
         for name, e in result.parameters.items():
             assert e.sd is not None and abs(e.value - truth[name]) < 3.5 * e.sd and abs(e.value / truth[name] - 1.0) < 0.02, name
+
+
+def test_what_noise_makes_of_a_joint_that_stands_still_is_no_information(tmp_path: Path) -> None:
+    """Of two alike rotors one turns and one stands: the estimated start has a rate of the one that stands, and with it its damping seems to matter."""
+    model, t, noise = written(tmp_path, ROTORS), np.arange(0.0, 2.001, 0.02), np.random.default_rng(2)
+    angles = {"still": 0.0 * t, "turning": 2.0 * (1.0 - np.exp(-0.5 * t))}
+    seen = [cb.Observation(f"joint.{j}.angle", t, a + 1e-3 * noise.normal(size=len(t)), 1e-3) for j, a in angles.items()]
+    unknowns = {"joint.still.damping": cb.Unknown(1.0), "joint.turning.damping": cb.Unknown(0.02)}
+    result = cb.fit(model, cb.Recording("run", seen), unknowns, method=cb.Shooting(stepper="mujoco", windows=1, h=0.004))
+    still, turning = (result.parameters[name] for name in unknowns)
+    assert result.converged and still.sd is None and still.lower == 0.0
+    assert turning.sd is not None and abs(turning.value - 0.01) < 3.5 * turning.sd < 2e-4
+    problem: Any = result.problem
+    lin, taken = stepped(problem, result.states, result.theta)
+    made, seems = np.diag(made_by_noise(problem, result.states, result.theta, lin, taken)), np.diag(np.asarray(taken.information))
+    assert made[0] > 0.5 * seems[0] and made[1] < 0.01 * seems[1]
 
 
 def test_what_the_engine_cannot_do_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, recorded
+from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, pendulum, recorded
 
 import calibody as cb
 from calibody.estimate.designs.forecast import Planned
 from calibody.estimate.missing.misled import allowed
+from calibody.experiment.folder import write
+from calibody.report.verdict import BAD, GOOD, verdict
 
 TRUTH = {"body.arm.mass": MASS, "body.arm.inertia.yy": INERTIA - MASS * LENGTH**2, "joint.hinge.damping": DAMPING}
 
@@ -84,3 +88,18 @@ def test_draws_leave_out_what_is_missing_and_say_so() -> None:
 def test_draws_where_nothing_is_missing_say_nothing_of_it() -> None:
     post = cb.posterior(fitted(recorded(3), h=0.01), samples=100, starts=0)
     assert not any("lack" in note for note in post.notes)
+
+
+def test_a_damping_that_drives_is_not_believed(tmp_path: Path) -> None:
+    """Beyond three of its error bars below zero, unless somebody said that it may be."""
+    bare = pendulum().replace({"joint.hinge.damping": -0.02})
+    times = np.arange(0.0, 2.001, 0.01)
+    motion = cb.simulate(bare, 2.0, 0.01, {"joint.hinge.angle": 0.3})
+    noisy = np.interp(times, motion.time, motion["joint.hinge.angle"]) + 1e-3 * np.random.default_rng(0).standard_normal(len(times))
+    run = cb.Recording("run", (cb.Observation("joint.hinge.angle", times, noisy, 1e-3),))
+    for lower, level in ((-np.inf, BAD), (-1.0, GOOD)):
+        result = cb.fit(pendulum(), run, {"joint.hinge.damping": cb.Unknown(0.01, lower=lower)}, h=0.01)
+        found = verdict(cb.open(write(result, tmp_path / str(lower))))
+        item = [i for i in found.items if i.question == "Are the numbers possible?"]
+        assert result.parameters["joint.hinge.damping"].value < 0.0 and [i.level for i in item] == [BAD] * (level == BAD)
+        assert any("below zero beyond doubt: joint.hinge.damping = -0.0" in note for note in result.notes) == (level == BAD)

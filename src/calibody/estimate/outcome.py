@@ -14,6 +14,7 @@ from calibody.estimate.contacts import untouched
 from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import (
     NOT_QUITE_WHITE,
+    PUSHING,
     Again,
     ChannelFit,
     Comparison,
@@ -30,6 +31,11 @@ from calibody.estimate.result import (
 from calibody.estimate.unknowns import values_at
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
+
+BRAKES = ("joint.", "transmission.", "spring.", "path.", "tendon.")
+"""How the paths of elements begin whose damping takes energy away: that of an actuator may be a feedback."""
+BELOW = 3.0
+"""Standard deviations below zero from which that is no chance."""
 
 if TYPE_CHECKING:
     from calibody.estimate.observed import Observed
@@ -117,7 +123,7 @@ def outcome(
         iterations=len(history),
         history=tuple(history),
         seconds={"total": seconds},
-        notes=(*sentences, *_warnings(found, given, solution.converged), *(_bounded(parameters) if solution.converged else ())),
+        notes=(*sentences, *_pushing(parameters), *_warnings(found, given, solution.converged), *(_bounded(parameters) if solution.converged else ())),
         model=calibrated,
         problem=problem,
         states=tuple(solution.x),
@@ -171,6 +177,14 @@ def _warnings(found: Uncertainty, given: bool, converged: bool) -> list[str]:
 
 def _finite(limits: np.ndarray | None, k: int) -> float | None:
     return float(limits[k]) if limits is not None and np.isfinite(limits[k]) else None
+
+
+def _pushing(parameters: Mapping[str, Estimate]) -> list[str]:
+    """Dampings that drive, where nobody said that they may."""
+    beyond = [(n, e) for n, e in parameters.items() if e.sd and n.startswith(BRAKES) and n.endswith(".damping") and e.lower == -np.inf]
+    return [
+        f"{PUSHING}: {n} = {e.value:.3g} +- {e.sd:.2g}; something that the model lacks was taken for it." for n, e in beyond if e.value < -BELOW * (e.sd or 0.0)
+    ]
 
 
 def _bounded(parameters: Mapping[str, Estimate]) -> list[str]:

@@ -42,6 +42,8 @@ WEIGHED = "Inertias are weighed with forces that nobody measured"
 """How the note begins that says so; the verdict looks for it."""
 IMPACTS_DOUBTED = "The sequence of impacts cannot be trusted"
 """How the note begins that says so; the verdict looks for it."""
+PUSHING = "A damping is below zero beyond doubt"
+"""How the note begins that says so; the verdict looks for it."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 UNEXPLAINED = 0.3

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from calibody.estimate import identifiability
+from calibody.estimate.by_noise import followed, made_by_noise
 from calibody.estimate.chi_square import exceeded, fisher
 from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
@@ -116,9 +117,17 @@ def stepped(problem: Problem, x: Sequence[States], theta: np.ndarray) -> tuple[R
 
 @one_thread
 def assess(
-    problem: Problem, x: Sequence[States], theta: np.ndarray, freedom: int, given: bool, likely: np.ndarray | None = None, between: Between | None = None
+    problem: Problem,
+    x: Sequence[States],
+    theta: np.ndarray,
+    freedom: int,
+    given: bool,
+    likely: np.ndarray | None = None,
+    between: Between | None = None,
+    doubted: bool = False,
 ) -> Uncertainty:
-    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`), with what that says `between` runs."""
+    """`freedom`: degrees of freedom of the mechanism; `given`: the noise of all channels was stated; `likely`: covariance from the likelihood itself (`bars.py`), with what that says `between` runs;
+    `doubted`: whether information may be made by noise (`by_noise.py`)."""
     lin, taken = stepped(problem, x, theta)
     at_bound = (theta <= problem.lower) | (theta >= problem.upper)
     samples = sum(run.samples for run in problem.runs)
@@ -126,7 +135,10 @@ def assess(
     chi2 = float(lin.F @ lin.F)
     factor = chi2 / dof if dof > 0 else 1.0
     factor = max(1.0, factor) if given else factor
-    analysis = identifiability.analyse(np.asarray(taken.information), [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
+    information = np.asarray(taken.information)
+    if doubted:
+        information = information - made_by_noise(problem, x, theta, lin, taken)
+    analysis = identifiability.analyse(information, [e.name for e in problem.entries], theta, problem.scale, at_bound, factor)
     naive = analysis.covariance
     T = followed(lin, taken)
     white = _whiteness(problem, lin)
@@ -206,11 +218,6 @@ def _on_their_own(
 def _transformed(information: np.ndarray, r: Reported, at_bound: np.ndarray, factor: float) -> identifiability.Identifiability:
     back = np.linalg.inv(r.by_theta)
     return identifiability.analyse(back.T @ information @ back, r.names, r.values, r.scale, at_bound, factor)
-
-
-def followed(lin: Runs, taken: Step) -> list[np.ndarray]:
-    """T of every run: how its residuals follow the parameters that it depends on, the states being free."""
-    return [part.Ft + part.Fx @ e.response[: e.factor.n] for part, e in zip(lin.parts, taken.runs, strict=True)]
 
 
 def _rows(run: Run) -> list[tuple[str | None, slice]]:

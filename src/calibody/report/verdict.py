@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, HELD, IMPACTS_DOUBTED, NOT_QUITE_WHITE, WEIGHED, worst_held
+from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, HELD, IMPACTS_DOUBTED, NOT_QUITE_WHITE, PUSHING, WEIGHED, worst_held
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -215,6 +215,8 @@ def _possible(found: Saved) -> Iterator[Item]:
     if impossible:
         sentence = "No: together, the estimates belong to no mechanism. Something else was taken for an inertia; fix what is known, or give bounds."
         yield Item("Are the numbers possible?", BAD, sentence, tuple(impossible))
+    elif pushing := [n for n in found.notes if n.startswith(PUSHING)]:
+        yield Item("Are the numbers possible?", BAD, "No: a damping that drives is none. Look for what was taken for it.", tuple(pushing))
 
 
 def _slow(found: Saved) -> Iterator[Item]:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.errors import CalibodyError, NumericalError
+from calibody.estimate.by_noise import followed
 from calibody.estimate.layout import States
 from calibody.estimate.noise import marginal
 from calibody.estimate.noise.bars import LEAST
@@ -41,7 +42,7 @@ from calibody.estimate.noise.hyper import Hyper, resized, scaled_by
 from calibody.estimate.noise.likelihood import Likelihood, Spot
 from calibody.estimate.noise.maximise import positive
 from calibody.estimate.problem import Problem
-from calibody.estimate.uncertainty import followed, stepped
+from calibody.estimate.uncertainty import stepped
 from calibody.solve.condensed import Linearisation, Refined
 from calibody.solve.threads import one_thread
 

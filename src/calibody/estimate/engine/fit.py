@@ -95,7 +95,7 @@ def foresee(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, a
 
 def prepared(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, asked: Shooting) -> tuple[EngineProblem, bool]:
     """The problem, and whether the noise of all channels was stated."""
-    found = entries(model, unknowns, [r.name for r in recordings])
+    found = tuple(_braking(e) for e in entries(model, unknowns, [r.name for r in recordings]))
     refuse_what_cannot_be_set(model, [paths.resolve(model, p.path) for e in found for p in e.places if p.sensor is None])
     observed = sensed(model, recordings)
     engine = Engine(model, observed, asked.h)
@@ -108,6 +108,12 @@ def prepared(model: Model, recordings: Sequence[Recording], unknowns: Unknowns, 
     for run in runs:
         run.driven(run.recording, 1)
     return problem, given
+
+
+def _braking(e: Entry) -> Entry:
+    """A damping that nobody said may drive is at least zero: a simulation with another soon leaves all bounds."""
+    brakes = all(place.sensor is None and place.expression is None and place.path.endswith(".damping") for place in e.places) and bool(e.places)
+    return replace(e, lower=0.0) if brakes and e.lower == -np.inf and e.initial >= 0.0 else e
 
 
 def cut(problem: EngineProblem, windows: int) -> EngineProblem:
@@ -133,7 +139,7 @@ def _fit(
         problem, solution = with_noise(problem, solution, lambda p, s: minimise(p, s.x, s.theta, _fine(asked), note))
         if not solution.converged and asked.windows == 1:
             solution.status += ALONE
-    found = assess(problem, solution.x, solution.theta, problem.engine.nv, given)  # pyright: ignore[reportArgumentType]
+    found = assess(problem, solution.x, solution.theta, problem.engine.nv, given, doubted=True)  # pyright: ignore[reportArgumentType]
     notes = found_noise(problem)
     if problem.wide and solution.converged:
         notes.append(JAGGED)

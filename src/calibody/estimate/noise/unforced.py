@@ -17,11 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibody.estimate.by_noise import followed
 from calibody.estimate.chi_square import exceeded
 from calibody.estimate.layout import PROCESS, States
 from calibody.estimate.noise.slow import acting, slow_forces
 from calibody.estimate.problem import Problem
-from calibody.estimate.uncertainty import followed
 from calibody.solve.condensed import Runs, Step, step
 from calibody.solve.threads import one_thread
 
