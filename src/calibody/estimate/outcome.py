@@ -28,7 +28,8 @@ from calibody.estimate.result import (
     SlowForce,
     Suspect,
 )
-from calibody.estimate.unknowns import values_at
+from calibody.estimate.unknowns import Entry, values_at
+from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
 
@@ -67,37 +68,11 @@ def outcome(
 ) -> Result:
     """`error` is that of the discretisation; `given` whether the noise of all channels was stated; `limits` of what sits at a bound."""
     found = found if solution.converged else found.without_bars
-    unknowns = problem.entries
-    initial = values_of(unknowns, initial_theta(unknowns))
-    parameters, missing = {}, np.zeros(len(found.sd)) if found.missing is None else np.sqrt(np.diag(found.missing))
-    for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
-        resolved = bool(found.analysis.resolved[k])
-        sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and solution.converged else (None, None)
-        bound = bool(found.at_bound[k])
-        off = float(error[k]) if error is not None and solution.converged else None
-        parameters[e.name] = Estimate(
-            float(x),
-            *sds,
-            e.unit,
-            float(initial[k]),
-            e.lower,
-            e.upper,
-            bound,
-            resolved,
-            off,
-            _finite(limits, k),
-            float(missing[k]) if sds[0] is not None else None,
-        )
+    parameters = _estimates(problem.entries, found, solution.converged, error, limits)
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     channels = tuple(_channels(problem, solution, found, recordings))
-    shared = [(e, x) for e, x in zip(unknowns, solution.theta, strict=True) if e.run is None]
-    numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
-    sentences = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings), found), *(s for r in recordings for s in r.warnings()), *notes]
-    try:
-        calibrated = problem.model.replace(numbers)
-    except CalibodyError as impossible:  # no mechanism can have them: it is said, and they are kept all the same
-        sentences.append(f"The estimates are not physically possible together: {impossible}")
-        calibrated = problem.model.replace(numbers, check=False)
+    calibrated, impossible = _calibrated(problem, solution.theta)
+    known = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings), found), *(s for r in recordings for s in r.warnings())]
     return Result(
         status=_counted(solution.status, len(history)),
         parameters=parameters,
@@ -123,7 +98,14 @@ def outcome(
         iterations=len(history),
         history=tuple(history),
         seconds={"total": seconds},
-        notes=(*sentences, *_pushing(parameters), *_warnings(found, given, solution.converged), *(_bounded(parameters) if solution.converged else ())),
+        notes=(
+            *known,
+            *notes,
+            *impossible,
+            *_pushing(parameters),
+            *_warnings(found, given, solution.converged),
+            *(_bounded(parameters) if solution.converged else ()),
+        ),
         model=calibrated,
         problem=problem,
         states=tuple(solution.x),
@@ -133,6 +115,39 @@ def outcome(
         again=again,
         hypers=tuple(hypers),
     )
+
+
+def _estimates(unknowns: Sequence[Entry], found: Uncertainty, converged: bool, error: np.ndarray | None, limits: np.ndarray | None) -> dict[str, Estimate]:
+    """What is said of every unknown: an error bar only where the data determine it and the fit converged."""
+    out, initial = {}, values_of(unknowns, initial_theta(unknowns))
+    missing = np.zeros(len(found.sd)) if found.missing is None else np.sqrt(np.diag(found.missing))
+    for k, (e, x) in enumerate(zip(unknowns, found.reported.values, strict=True)):
+        resolved = bool(found.analysis.resolved[k])
+        sds = (float(found.sd[k]), float(found.sd_naive[k])) if resolved and converged else (None, None)
+        out[e.name] = Estimate(
+            float(x),
+            *sds,
+            e.unit,
+            float(initial[k]),
+            e.lower,
+            e.upper,
+            bool(found.at_bound[k]),
+            resolved,
+            float(error[k]) if error is not None and converged else None,
+            _finite(limits, k),
+            float(missing[k]) if sds[0] is not None else None,
+        )
+    return out
+
+
+def _calibrated(problem: Observed, theta: np.ndarray) -> tuple[Model, list[str]]:
+    """The model with what the runs share; where no mechanism can have these numbers it is said, and they are kept all the same."""
+    shared = [(e, x) for e, x in zip(problem.entries, theta, strict=True) if e.run is None]
+    numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
+    try:
+        return problem.model.replace(numbers), []
+    except CalibodyError as impossible:
+        return problem.model.replace(numbers, check=False), [f"The estimates are not physically possible together: {impossible}"]
 
 
 def _counted(status: str, iterations: int) -> str:
