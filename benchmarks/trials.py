@@ -206,6 +206,68 @@ FIVEBAR = mjcf(
     + motors("q1", "q2"),
     'gravity="0 0 -9.81"',
 )
+GANTRY = mjcf(
+    "gantry",
+    """
+<body name="bridge" pos="0 0 2"><joint name="x" type="slide" axis="1 0 0" damping="12"/><inertial pos="0 0 0" mass="8" diaginertia="0.3 0.2 0.4"/>
+ <body name="trolley"><joint name="y" type="slide" axis="0 1 0" damping="5"/><inertial pos="0 0 0" mass="3" diaginertia="0.02 0.02 0.02"/>
+  <body name="cross"><joint name="about_x" axis="1 0 0" damping="0.02"/><inertial pos="0 0 0" mass="0.1" diaginertia="1e-4 1e-4 1e-4"/>
+   <body name="load"><joint name="about_y" axis="0 1 0" damping="0.02"/><inertial pos="0 0 -0.8" mass="2" diaginertia="0.01 0.01 0.01"/></body></body></body></body>""",
+    motors("x", "y"),
+)
+HOIST = mjcf(
+    "hoist",
+    """
+<body name="boom" pos="0 0 3"><joint name="sway" axis="0 1 0" damping="0.05"/><inertial pos="0 0 -0.05" mass="0.3" diaginertia="0.001 0.001 0.001"/>
+ <body name="hook" pos="0 0 -1"><joint name="rope" type="slide" axis="0 0 -1" damping="4" armature="1.5"/><inertial pos="0 0 -0.1" mass="4" diaginertia="0.02 0.02 0.02"/></body></body>""",
+    motors("rope"),
+)
+BIPED = mjcf(
+    "biped",
+    """
+<body name="thigh" pos="0 0 1"><joint name="hip" axis="0 1 0" damping="0.8" armature="0.1"/><inertial pos="0.02 0 -0.18" mass="6" diaginertia="0.09 0.09 0.01"/>
+ <body name="shank" pos="0 0 -0.4"><joint name="knee" axis="0 1 0" damping="0.5" armature="0.06"/><inertial pos="0.01 0 -0.17" mass="3" diaginertia="0.04 0.04 0.004"/>
+  <body name="foot" pos="0 0 -0.4"><joint name="ankle" axis="0 1 0" damping="0.3" armature="0.03"/><inertial pos="0.06 0 -0.04" mass="1" diaginertia="0.001 0.005 0.005"/></body></body></body>""",
+    motors("hip", "knee", "ankle"),
+)
+REACTION = mjcf(
+    "reaction",
+    """
+<body name="stick" pos="0 0 1"><joint name="pivot" axis="0 1 0" damping="0.004"/><inertial pos="0 0 -0.12" mass="0.25" diaginertia="0.0015 0.0015 0.0001"/>
+ <body name="wheel" pos="0 0 -0.25"><joint name="spin" axis="0 1 0" damping="0.0005"/><inertial pos="0 0 0" mass="0.15" diaginertia="0.0002 0.0004 0.0002"/></body></body>""",
+    motors("spin"),
+)
+FURUTA = mjcf(
+    "furuta",
+    """
+<body name="arm" pos="0 0 0.3"><joint name="turn" axis="0 0 1" damping="0.002" armature="0.0005"/><inertial pos="0.08 0 0" mass="0.1" diaginertia="2e-5 1e-4 1e-4"/>
+ <body name="rod" pos="0.16 0 0"><joint name="swing" axis="1 0 0" damping="0.0002"/><inertial pos="0.01 0 -0.1" mass="0.05" diaginertia="1.5e-4 1.5e-4 2e-6"/></body></body>""",
+    motors("turn"),
+)
+FOURBAR = mjcf(
+    "fourbar",
+    """
+<body name="crank"><joint name="motor" axis="0 1 0" damping="0.05" armature="0.02"/><inertial pos="0 0 0.05" mass="0.3" diaginertia="0.0005 0.0005 0.0001"/>
+ <body name="coupler" pos="0 0 0.1"><joint name="pin" axis="0 1 0" damping="0.005"/><inertial pos="0 0 0.15" mass="0.4" diaginertia="0.004 0.004 0.0001"/></body></body>
+<body name="rocker" pos="0.3 0 0"><joint name="rock" axis="0 1 0" damping="0.01"/><inertial pos="0 0 0.1" mass="0.5" diaginertia="0.003 0.003 0.0001"/></body>""",
+    '<equality><connect name="close" body1="coupler" body2="rocker" anchor="0 0 0.3" solref="0.001 1" solimp="0.999 0.9999 0.0001"/></equality>'
+    + motors("motor"),
+    'gravity="0 0 -9.81"',
+)
+BELT = mjcf(
+    "belt",
+    """
+<body name="inner" pos="0 0 0.4"><joint name="q1" axis="0 0 1" damping="0.8" armature="0.1"/><inertial pos="0.15 0 0" mass="4" diaginertia="0.01 0.05 0.05"/>
+ <body name="outer" pos="0.3 0 0"><joint name="q2" axis="0 0 1" damping="0.4" armature="0.05"/><inertial pos="0.12 0 0" mass="2.5" diaginertia="0.006 0.03 0.03"/></body></body>""",
+    motors("q2", "q1"),
+)
+WHEELED = mjcf(
+    "wheeled",
+    """
+<body name="wheels" pos="0 0 0.1"><joint name="roll" type="slide" axis="1 0 0" damping="1.5" armature="0.4"/><inertial pos="0 0 0" mass="1.2" diaginertia="0.006 0.006 0.006"/>
+ <body name="tower"><joint name="pitch" axis="0 1 0" damping="0.05"/><inertial pos="0.005 0 0.25" mass="3" diaginertia="0.08 0.08 0.08"/></body></body>""",
+    motors("roll", "pitch"),
+)
 
 MACHINES = {
     "cart": Machine(CART, {"rail": 8.0}, {"joint.rail.position": 5e-4}, {"body.cart.mass": 2.0, "joint.rail.damping": 0.4, "joint.rail.stiffness": 1.8}, {"rail": 0.05}, frequency=1.0),
@@ -218,6 +280,14 @@ MACHINES = {
     "gimbal": Machine(GIMBAL, {"yaw": 1.0, "roll": 1.0, "pitch": 1.0}, {"joint.yaw.angle": 1e-3, "joint.roll.angle": 1e-3, "joint.pitch.angle": 1e-3, "site.imu.angular_rate": 0.01, "site.imu.acceleration": 0.05}, {"body.pitch.mass": 2.0, "body.roll.mass": 0.5, "joint.yaw.damping": 3.0, "joint.roll.damping": 0.4, "joint.pitch.damping": 2.0}, loop=0.7, period=0.005),
     "ball": Machine(BALL, {}, {"site.a.position": 1e-3, "site.b.position": 1e-3}, {"body.bob.inertia.xx": 1.3, "body.bob.inertia.yy": 0.8, "joint.socket.damping": 3.0, "body.bob.com.z": 0.6}, {"socket": 1.0}),
     "fivebar": Machine(FIVEBAR, {"q1": 1.0, "q2": 1.0}, {"joint.q1.angle": 5e-4, "joint.q2.angle": 5e-4}, {"body.left.mass": 2.0, "body.right_rod.mass": 0.4, "joint.q1.damping": 3.0, "joint.q2.damping": 0.4}, {"q1": -0.3, "p1": 0.65, "q2": 0.3, "p2": -0.65}, loop=0.3, frequency=0.8),
+    "gantry": Machine(GANTRY, {"x": 20.0, "y": 8.0}, {"joint.x.position": 1e-3, "joint.y.position": 1e-3, "joint.about_x.angle": 2e-3, "joint.about_y.angle": 2e-3}, {"body.bridge.mass": 0.4, "body.load.mass": 2.5, "joint.x.damping": 2.5, "joint.y.damping": 0.4, "joint.about_x.damping": 3.0}, {"about_y": 0.2}, frequency=0.35),
+    "hoist": Machine(HOIST, {"rope": 0.5}, {"joint.sway.angle": 2e-3, "joint.rope.position": 1e-3}, {"body.hook.mass": 2.0, "joint.rope.damping": 3.0, "joint.sway.damping": 0.4, "joint.rope.armature": 2.0}, {"sway": 0.4}, loop=0.5, frequency=0.4, link="hook"),
+    "biped": Machine(BIPED, {"hip": 1.0, "knee": 1.0, "ankle": 0.6}, {"joint.hip.angle": 5e-4, "joint.knee.angle": 5e-4, "joint.ankle.angle": 5e-4}, {"body.thigh.mass": 0.5, "body.shank.mass": 2.0, "body.foot.mass": 0.5, "joint.hip.damping": 3.0, "joint.knee.damping": 0.4, "joint.ankle.damping": 2.5}, loop=0.6, link="shank"),
+    "reaction": Machine(REACTION, {"spin": 0.15}, {"joint.pivot.angle": 1e-3, "joint.spin.angle": 5e-3}, {"body.stick.mass": 2.0, "body.wheel.inertia.yy": 0.45, "joint.pivot.damping": 3.0, "joint.spin.damping": 0.4}, {"pivot": 0.5}, frequency=0.8),
+    "furuta": Machine(FURUTA, {"turn": 0.03}, {"joint.turn.angle": 3e-3, "joint.swing.angle": 3e-3}, {"body.rod.mass": 2.0, "joint.turn.armature": 0.4, "joint.turn.damping": 3.0, "joint.swing.damping": 0.4}, {"swing": 0.6}, frequency=1.0),
+    "fourbar": Machine(FOURBAR, {"motor": 1.0}, {"joint.motor.angle": 5e-4}, {"body.rocker.mass": 2.0, "joint.motor.damping": 0.4, "joint.motor.armature": 2.0}, {"motor": 0.4, "pin": 0.9, "rock": -0.2}, loop=0.8, frequency=0.8),
+    "belt": Machine(BELT, {"q2": 1.0, "q1": 1.0}, {"joint.q1.angle": 3e-4, "joint.q2.angle": 3e-4}, {"body.outer.mass": 2.0, "joint.q1.armature": 3.0, "joint.q1.damping": 3.0, "joint.q2.damping": 0.4}, loop=0.7, link="outer"),
+    "wheeled": Machine(WHEELED, {"roll": 0.5, "pitch": 0.6}, {"joint.roll.position": 1e-3, "joint.pitch.angle": 1e-3}, {"body.tower.mass": 0.4, "body.tower.inertia.yy": 1.8, "joint.roll.damping": 3.0, "joint.pitch.damping": 0.4, "joint.roll.armature": 2.0}, loop=0.6, frequency=0.5),
 }  # fmt: skip
 
 
@@ -236,7 +306,9 @@ def robot(file: str, damping: dict[str, float], guesses: dict[str, float], sway:
 if ROBOTS.is_dir():
     kinova = {f"j2s6s200_joint_{k}": 0.5 for k in range(1, 7)}
     so = dict.fromkeys(("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"), 0.05)
+    panda = {f"panda_joint{k}": 2.0 for k in range(1, 8)}
     MACHINES |= {
+        "panda": robot("panda_description/urdf/panda.urdf", panda, {"body.panda_link4.mass": 2.0, "body.panda_link7.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(panda, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4, 2.0), strict=True)}),
         "kinova": robot("kinova_description/robots/kinova.urdf", kinova, {"body.j2s6s200_link_2.mass": 2.0, "body.j2s6s200_link_3.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(kinova, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4), strict=True)}),
         "so100": robot("so_arm_description/urdf/so100.urdf", so, {"body.upper_arm.mass": 2.0, "body.lower_arm.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(so, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4), strict=True)}),
         "twodof": robot("asr_twodof_description/urdf/TwoDofs.urdf", {"J1": 0.1, "J2": 0.05}, {"joint.J1.damping": 3.0, "joint.J2.damping": 0.4}),

@@ -103,3 +103,19 @@ def test_a_damping_that_drives_is_not_believed(tmp_path: Path) -> None:
         item = [i for i in found.items if i.question == "Are the numbers possible?"]
         assert result.parameters["joint.hinge.damping"].value < 0.0 and [i.level for i in item] == [BAD] * (level == BAD)
         assert any("below zero beyond doubt: joint.hinge.damping = -0.0" in note for note in result.notes) == (level == BAD)
+
+
+@pytest.mark.parametrize(("held", "possible"), [(0.0599, True), (0.04, False)])
+def test_a_flat_body_may_miss_its_largest_moment_by_what_the_others_are_off(held: float, possible: bool, tmp_path: Path) -> None:
+    """Of a disc the moment about its axle is the sum of the two others: estimated alone it exceeds that by chance in every other fit."""
+    times, about = np.arange(0.0, 2.001, 0.01), 2.0 * 0.0600
+    disc = cb.Body("disc", mass=1.0, com=(0.0, 0.0, -0.1), inertia=(0.0600, about, 0.0600))
+    made = cb.Model("disc", [disc], [cb.Joint("hinge", "disc", axis=(0.0, 1.0, 0.0))])
+    motion = cb.simulate(made, 2.0, 0.01, {"joint.hinge.angle": 1.0})
+    noisy = np.interp(times, motion.time, motion["joint.hinge.angle"]) + 1e-3 * np.random.default_rng(1).standard_normal(len(times))
+    run = cb.Recording("run", (cb.Observation("joint.hinge.angle", times, noisy, 1e-3),))
+    guess = cb.Body("disc", mass=1.0, com=(0.0, 0.0, -0.1), inertia=(held, 1.5 * held, held))
+    result = cb.fit(cb.Model("disc", [guess], made.joints), run, {"body.disc.inertia.yy": cb.Unknown()}, h=0.01)
+    said = any(note.startswith("The estimates are not physically possible together") for note in result.notes)
+    assert said == (not possible)
+    assert verdict(cb.open(write(result, tmp_path / "fit"))).trusted == possible

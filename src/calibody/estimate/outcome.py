@@ -11,6 +11,7 @@ import numpy as np
 from calibody.errors import CalibodyError
 from calibody.estimate import observe, robust
 from calibody.estimate.contacts import untouched
+from calibody.estimate.missing.held import LAWS
 from calibody.estimate.reported import initial_theta, values_of
 from calibody.estimate.result import (
     NOT_QUITE_WHITE,
@@ -32,11 +33,14 @@ from calibody.estimate.unknowns import Entry, values_at
 from calibody.model import Model
 from calibody.recording.recording import Recording
 from calibody.solve.gauss_newton import Iteration, Solution
+from calibody.spatial.inertia import smallest_principal_second_moment
 
 BRAKES = ("joint.", "transmission.", "spring.", "path.", "tendon.")
 """How the paths of elements begin whose damping takes energy away: that of an actuator may be a feedback."""
 BELOW = 3.0
-"""Standard deviations below zero from which that is no chance."""
+"""Standard deviations beyond what is possible from which that is no chance."""
+ROUNDING = 1e-6
+"""Of the largest moment: how far a body counts as possible, as for the model."""
 
 if TYPE_CHECKING:
     from calibody.estimate.observed import Observed
@@ -71,7 +75,7 @@ def outcome(
     parameters = _estimates(problem.entries, found, solution.converged, error, limits)
     size = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
     channels = tuple(_channels(problem, solution, found, recordings))
-    calibrated, impossible = _calibrated(problem, solution.theta)
+    calibrated, impossible = _calibrated(problem, solution.theta, parameters)
     known = [*problem.model.notes, *untouched.sentences(problem, solution, list(recordings), found), *(s for r in recordings for s in r.warnings())]
     return Result(
         status=_counted(solution.status, len(history)),
@@ -140,14 +144,15 @@ def _estimates(unknowns: Sequence[Entry], found: Uncertainty, converged: bool, e
     return out
 
 
-def _calibrated(problem: Observed, theta: np.ndarray) -> tuple[Model, list[str]]:
+def _calibrated(problem: Observed, theta: np.ndarray, parameters: Mapping[str, Estimate]) -> tuple[Model, list[str]]:
     """The model with what the runs share; where no mechanism can have these numbers it is said, and they are kept all the same."""
     shared = [(e, x) for e, x in zip(problem.entries, theta, strict=True) if e.run is None]
     numbers, _ = values_at([e for e, _ in shared], np.array([x for _, x in shared]), 0)
     try:
         return problem.model.replace(numbers), []
     except CalibodyError as impossible:
-        return problem.model.replace(numbers, check=False), [f"The estimates are not physically possible together: {impossible}"]
+        kept = problem.model.replace(numbers, check=False)
+        return kept, [_nearly_possible(kept, parameters) or f"The estimates are not physically possible together: {impossible}"]
 
 
 def _counted(status: str, iterations: int) -> str:
@@ -192,6 +197,25 @@ def _warnings(found: Uncertainty, given: bool, converged: bool) -> list[str]:
 
 def _finite(limits: np.ndarray | None, k: int) -> float | None:
     return float(limits[k]) if limits is not None and np.isfinite(limits[k]) else None
+
+
+def _nearly_possible(model: Model, parameters: Mapping[str, Estimate]) -> str:
+    """A sentence where all that is impossible are moments of bodies, and their error bars and what held ones are easily off by explain it: a flat wheel's largest moment is the sum of the two others exactly. Empty: that is not all."""
+    near = []
+    for body in model.bodies:
+        smallest, largest = smallest_principal_second_moment(body.inertia)
+        if body.mass < 0.0 or (body.mass == 0.0 and (any(body.com) or largest > 0.0)):
+            return ""
+        if smallest >= -ROUNDING * largest:
+            continue
+        slack = 0.0
+        for axis, moment in zip(("xx", "yy", "zz"), body.inertia, strict=False):
+            e = parameters.get(f"body.{body.name}.inertia.{axis}")
+            slack += LAWS * abs(moment) if e is None else BELOW * (e.sd or 0.0)
+        if min(body.inertia[:3]) < 0.0 or -2.0 * smallest > slack:
+            return ""
+        near.append(f"body.{body.name}")
+    return f"The moments of {', '.join(near)}, as estimated and as held, are those of no body, by less than they are easily off." if near else ""
 
 
 def _pushing(parameters: Mapping[str, Estimate]) -> list[str]:

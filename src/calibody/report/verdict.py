@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 GOOD, MIND, BAD = "good", "mind", "bad"
 LARGE = 1.2
 """Residuals larger than this many times their noise are too large."""
+HEADED = 2
+"""Numbers that were held that the headline names."""
 SMALL = 0.7
 NOT_WHITE = 1e-4
 """Probability (Ljung-Box) below which residuals are not white, whatever other tests say: with ten channels false in one fit of a thousand."""
@@ -138,9 +140,9 @@ def _taken(found: Saved) -> str:
     """What nothing could speak against, and is seldom known well."""
     scaled = any(note.startswith(EXACT) and DRIVES in note for note in found.notes)
     said = [f"{DRIVES} is taken as exact: no residual would show it"] if scaled else []
-    for rest in worst_held([r for r in found.rests_on if any(note.startswith(HELD) and r.path in note for note in found.notes)], 1):
-        name, sds = rest.largest
-        said.append(f"as right as {rest.path}, which was held: {rest.amount} of it moves {name} by {plain(sds, 2)} of its error bars")
+    worst = [r for r in worst_held(found.rests_on, HEADED) if any(note.startswith(HELD) and r.path in note for note in found.notes)]
+    each = [f"{r.amount} of {r.path} moves {r.largest[0]} by {plain(r.largest[1], 2)} of its error bars" for r in worst]
+    said += [f"as right as what was held: {', '.join(each)}"] if each else []
     return f" ({'; '.join(said)})" if said else ""
 
 
