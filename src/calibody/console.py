@@ -29,6 +29,8 @@ WIDE = 140
 HEADINGS = ("iteration", "stage", "cost", "still moving", "time left")
 SILENT = 10.0
 """s after which a log hears of a fit that is still on the same mesh."""
+MOST, WORST = 40, 12
+"""Channels whose residuals are all told; of more, the worst."""
 ROWS = 12
 """Iterations the live table shows."""
 
@@ -154,8 +156,12 @@ def print_result(found: Saved, truth: Mapping[str, float] | None = None) -> None
         say(sentence)
     for d in found.determined:
         say(f"  {d.expression} = {d.value:.6g} +- {d.sd:.2g}")
-    for channel, fit in found.document["fit"].items():
-        say(f"{channel}: rms {fit['rms']:.3g}, {fit['rms_over_sd']:.3g} times its noise")
+    fits = found.document["fit"]
+    shown = sorted(fits, key=lambda c: -(fits[c]["rms_over_sd"] or 0.0))[:WORST] if len(fits) > MOST else list(fits)
+    for channel in shown:
+        say(f"{channel}: rms {fits[channel]['rms']:.3g}, {fits[channel]['rms_over_sd']:.3g} times its noise")
+    if left := len(fits) - len(shown):
+        say(f"{left} more channels are closer to their noise; report.html has them")
     for run, r in ((found.document.get("validation") or {}).get("runs") or {}).items():
         say(f"{run}: predicted without it to {r['rms_over_sd']:.3g} times the noise, {100 * r['inside']:.0f} % of the samples inside the 95 % band")
     for line in forces_described(found):

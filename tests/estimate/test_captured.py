@@ -57,6 +57,15 @@ def test_a_plate_of_the_wrong_sign() -> None:
         cb.fit(model, run, {})
 
 
+def test_a_recording_whose_z_is_up_under_a_model_whose_y_is() -> None:
+    model, run = falling()
+    lying = replace(model, world=replace(model.world, gravity=(0.0, -9.81, 0.0)))
+    with pytest.raises(CalibodyError, match='plates of the run "fall" push along z, and gravity is along y in the model'):
+        cb.fit(lying, run, {})
+    held = replace(lying, joints=[cb.Joint("lever", "brick")])  # what a joint carries may be pushed from anywhere
+    refuse_absurd(held, [run])
+
+
 def pushed(sign: float, root: str = "free", **more: object) -> tuple[cb.Model, cb.Recording]:
     """The same brick, the force on it given without a plate."""
     model, run = falling()

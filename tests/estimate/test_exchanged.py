@@ -67,3 +67,5 @@ def test_what_cannot_be_exchanged() -> None:
     run = posed()
     with pytest.raises(CalibodyError, match=r'"site\.trunk0" and "site\.trunk9" of the recording "posed" cannot be exchanged'):
         run.exchanged("site.trunk0", "site.trunk9")
+    with pytest.raises(CalibodyError, match=r"to be exchanged at 7\.4, where they have no sample; the nearest is at 7"):
+        run.exchanged("site.trunk0", "site.trunk1", [3.0, 7.4])

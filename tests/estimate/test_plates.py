@@ -61,7 +61,9 @@ def test_deviations_are_the_wrenchs_derivatives() -> None:
     assert set(found) == {*moved, "force.y"}
     for name, other in moved.items():
         for channel, signal in plate.signals.items():
-            assert np.allclose(other.signals[channel].values - signal.values, found[name].gains.get(channel, 0.0), atol=1e-12), (name, channel)
+            assert np.allclose((other.signals[channel].values - signal.values)[::5], found[name].gains.get(channel, 0.0), atol=1e-12), (name, channel)
+    assert plate.every == 5 and np.array_equal(found["force.x"].times, TIMES[::5])  # of a kilohertz, 200 a second
+    assert replace(plate, correlation_time=0.02).every == 1 and replace(plate, correlation_time=10.0).every == 5
 
 
 def test_a_plate_that_is_off_is_found_out() -> None:

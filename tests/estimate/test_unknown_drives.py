@@ -17,6 +17,7 @@ from calibody.estimate.result import WEIGHED
 from calibody.estimate.validate import cheap
 from calibody.experiment.reading import load
 from calibody.recording.tables import open_table
+from calibody.report.verdict import verdict
 
 
 def coverage(result: cb.Result, motion: cb.Motion) -> tuple[float, float]:
@@ -75,14 +76,16 @@ def test_results_are_written_for_opensim(tmp_path: Path) -> None:
     run, _ = trial(0, duration=0.3)
     result = cb.fit(leg(), replace(run, unknown=tuple(stated())), {}, h=0.01)
     paths = result.opensim(tmp_path / "gait")
-    assert [p.name for p in paths] == ["motion.mot", "moments.sto", "powers.sto", "moments_sd.sto", "powers_sd.sto"]
-    motion, (places, forces, powers, sds, power_sds) = result.motion(), [open_table(p).columns for p in paths]
+    assert [p.name for p in paths] == ["motion.mot", "moments.sto", "powers.sto", "motion_sd.mot", "moments_sd.sto", "powers_sd.sto"]
+    motion, (places, forces, powers, place_sds, sds, power_sds) = result.motion(), [open_table(p).columns for p in paths]
     assert list(places) == ["time", *(j.name for j in leg().joints)] and "inDegrees=yes" in paths[0].read_text()
     assert np.array_equal(np.asarray(places["hip"]), np.rad2deg(motion["joint.hip.angle"])) and np.array_equal(
         np.asarray(places["px"]), motion["joint.px.position"]
     )
     assert np.array_equal(np.asarray(forces["knee_moment"]), motion["joint.knee.force"]) and not np.any(np.asarray(forces["px_force"]))
     assert np.allclose(np.asarray(sds["hip_moment"]), result.sd("joint.hip.force", np.asarray(sds["time"]))) and not np.any(np.asarray(sds["px_force"]))
+    assert np.allclose(np.deg2rad(np.asarray(place_sds["hip"])), result.sd("joint.hip.angle", np.asarray(place_sds["time"])))
+    assert np.allclose(np.asarray(place_sds["px"]), result.sd("joint.px.position", np.asarray(place_sds["time"])))
     moment, rate = motion["joint.knee.force"], motion["joint.knee.rate"]
     assert np.allclose(np.asarray(powers["knee_power"]), moment * rate)
     at = np.asarray(power_sds["time"])
@@ -91,6 +94,31 @@ def test_results_are_written_for_opensim(tmp_path: Path) -> None:
     )  # of force and rate that had nothing in common; they have, in half a period either way
     ratio = np.asarray(power_sds["knee_power"]) / apart
     assert np.all(ratio > 0.05) and np.all(ratio < 1.5) and np.ptp(ratio) > 0.01
+
+
+def test_the_report_says_what_plates_and_root_were_off_by(tmp_path: Path) -> None:
+    """Bands at many instants, of forces, powers and angles; noisy drives and residual forces in result.json and in the verdict."""
+    run, _ = trial(0, duration=0.3)
+    lift = next(d for d in run.drives if d.channel == "body.trunk.force.z")
+    noisy = replace(
+        run, drives=tuple(replace(d, sd=5.0) if d is lift else d for d in run.drives), unknown=(*stated(), cb.UnknownDrive("joint.px.force", 5.0, 0.1))
+    )
+    result = cb.fit(leg(), noisy, {}, h=0.01)
+    saved = cb.open(result.report(tmp_path / "fit").parent)
+    ((z,),) = [list(each.values()) for each in saved.document["deviations"].values()]
+    (found,) = result.deviations().values()
+    assert z == {"rms": pytest.approx(float(np.sqrt(np.mean(found**2)))), "largest": pytest.approx(float(np.abs(found).max()))}
+    assert saved.document["root"] == {run.name: {"px": pytest.approx(float(np.sqrt(np.mean(result.motion()["joint.px.force"] ** 2))))}}
+    assert saved.unknown_drives == {"px", "hip", "knee"}
+    said = {i.question: i.sentence for i in verdict(saved).items}
+    assert "At 3 joints, with bands" in said["Are moments found that nobody measured?"] and said["Do measured forces and motion agree?"].startswith("Yes: ")
+    assert "px" in said["What is left at the root?"] and "What does the model lack?" not in said
+    for channel in ("joint.hip.force", "joint.hip.power", "joint.hip.angle"):
+        rows = saved.bars.filter(saved.bars["channel"] == channel)
+        assert len(rows) >= 20
+    assert np.allclose(rows["sd"].to_numpy(), result.sd("joint.hip.angle", rows["time"].to_numpy()))
+    page = (tmp_path / "fit" / "report.html").read_text(encoding="utf-8")
+    assert page.index("Moments, powers and angles") < page.index('<section id="series">')
 
 
 def test_what_carries_the_mechanism_is_no_drive() -> None:

@@ -10,9 +10,14 @@ import pytest
 from hanging_leg import leg
 
 import calibody as cb
+from calibody.errors import CalibodyError
 from calibody.experiment.guess.new import propose
+from calibody.experiment.guess.trial import turned
 from calibody.experiment.reading import load
 from calibody.experiment.scene import _turned, upright
+from calibody.experiment.session import fit_into
+from calibody.experiment.writing import save
+from calibody.report.verdict import verdict
 
 
 def files(folder: Path) -> tuple[Path, Path, Path]:
@@ -72,3 +77,66 @@ def test_a_world_whose_y_is_up_stands_upright_in_the_replay() -> None:
     assert np.allclose(turned["markers"]["site.a.position"], [[0.0, 0.0, 2.0]]) and turned["measured"] is None and turned["name"] == "run"
     ball = cb.Geometry("wall", "world", "sphere", (0.1,)) if hasattr(cb, "Geometry") else None
     assert ball is None or upright(replace(lying, geometries=(ball,))) is None
+
+
+def test_markers_are_exchanged_by_the_line_that_the_report_writes(tmp_path: Path) -> None:
+    """Swapped in some frames: the fit names them, and with its line in the file they are where they were."""
+    model, log, _ = files(tmp_path)
+    (tmp_path / "trial.toml").write_text(propose(model, [log], tmp_path / "trial.toml").text.replace('time = "t"', "poses = true").split("[run.drive]")[0])
+    (right,) = load(tmp_path / "trial.toml").runs()
+    lines, columns = log.read_text().splitlines(), [f"shank{k}.{c}" for k in (0, 1) for c in "xyz"]
+    head = lines[0].split(",")
+    here = [head.index(c) for c in columns]
+    for k in (3, 4, 9, 20):
+        cells = lines[1 + k].split(",")
+        for i, j in zip(here, here[3:] + here[:3], strict=True):
+            cells[i] = lines[1 + k].split(",")[j]
+        lines[1 + k] = ",".join(cells)
+    log.write_text("\n".join(lines) + "\n")
+    saved = fit_into(load(tmp_path / "trial.toml"), tmp_path / "fit")
+    (item,) = [i for i in verdict(saved).items if i.question == "Is something wrong in the files?"]
+    line = next(d for d in item.details if "exchange = " in d).partition(": ")[2]
+    text = (tmp_path / "trial.toml").read_text()
+    (tmp_path / "mended.toml").write_text(text.replace("poses = true", f"poses = true\n{line}"))
+    for path in (tmp_path / "mended.toml", save(load(tmp_path / "mended.toml"), tmp_path / "saved.toml")):
+        (mended,) = load(path).runs()
+        assert all(np.array_equal(mended[c].values, right[c].values) for c in right.channels)
+    for wrong, said in (
+        ('a = "x"', "two markers or channels"),
+        ('a = "x", b = "y", at = [1]', 'an unknown option "at"'),
+        ('a = "x", b = "y", times = 1', "a list of the samples' times"),
+    ):
+        (tmp_path / "wrong.toml").write_text(text.replace("poses = true", f"poses = true\nexchange = [{{ {wrong} }}]"))
+        with pytest.raises(CalibodyError, match=rf"wrong\.toml:\d+: .*{said}"):
+            load(tmp_path / "wrong.toml")
+
+
+def test_axes_are_those_of_the_model(tmp_path: Path) -> None:
+    """The same files under a model whose y is up: columns are turned, forces that point down are not (they are those on the plate)."""
+    model, log, forces = files(tmp_path)
+    lying = replace(leg(), world=replace(leg().world, gravity=(0.0, -9.81, 0.0)))
+    lying.save(tmp_path / "lying.xml")
+    found = propose(tmp_path / "lying.xml", [log, forces], tmp_path / "lying.toml")
+    assert [g.value for g in found.guesses if g.what == "axes"] == ["x, z, -y"]
+    (tmp_path / "lying.toml").write_text(found.text)
+    (run,) = load(tmp_path / "lying.toml").runs()
+    (tmp_path / "trial.toml").write_text(propose(model, [log, forces], tmp_path / "trial.toml").text)
+    (straight,) = load(tmp_path / "trial.toml").runs()
+    assert np.array_equal(run["site.thigh0.position.z"].values, -straight["site.thigh0.position.y"].values)
+    assert np.array_equal(run["site.thigh0.position.y"].values, straight["site.thigh0.position.z"].values)
+    assert run.plates[0].force[:, 1].max() == 500.0 and run.plates[0].body == "shank"
+    assert turned(np.array([1.0, 2.0, -500.0]), leg()) == ("x", "y", "z") and turned(np.array([0.0, 9.0, 0.0]), leg()) == ("x", "-z", "y")
+
+
+def test_a_c3d_file_alone_is_a_trial(shared: Path, tmp_path: Path) -> None:
+    """Markers at 100 Hz and plates at a kilohertz in one file, with gaps where the plates are empty: each under its own foot."""
+    pytest.importorskip("ezc3d", reason="C3D is read with ezc3d")
+    path, names = shared / "data" / "human_running" / "gait.c3d", {"left": ("LHEE", "LTOE", "LFOO_1"), "right": ("RHEE", "RTOE", "RFOO_1")}
+    feet = [cb.Body(f"{side}_foot", mass=1.0, inertia=(0.01, 0.01, 0.01)) for side in names]
+    sites = [cb.Site(marker, f"{side}_foot", (0.1, 0.02 * k, 0.0)) for side, each in names.items() for k, marker in enumerate(each)]
+    cb.Model("feet", feet, [cb.Joint(b.name, b.name, "free") for b in feet], sites=sites).save(tmp_path / "feet.xml")
+    (tmp_path / "gait.toml").write_text(propose(tmp_path / "feet.xml", [path], tmp_path / "gait.toml").text)
+    (run,) = load(tmp_path / "gait.toml").runs()
+    assert [p.body for p in run.plates] == ["left_foot", "right_foot"] and len(run.observations) == 18
+    for plate in run.plates:
+        assert len(plate.times) == 4870 and 700.0 < plate.force[:, 2].max() < 900.0 and 0.8 < np.mean(plate.loaded == 0.0) < 0.95

@@ -110,3 +110,17 @@ def test_force_plates_of_a_walk(shared: Path) -> None:
         assert (point < corners[:2].max(axis=1)[:, None]).all()
     assert any(all(0.6 * weight < w < 1.1 * weight for w in weights) for weight in np.arange(400.0, 1200.0))
     assert len(table.numbers("plate.t", "")) == len(table.numbers("plate.1.force.z", ""))
+
+
+def test_markers_of_one_name_are_told_apart(shared: Path) -> None:
+    """Labels of four letters, the outer and the inner side of the knee: neither is taken for the other."""
+    ezc3d = pytest.importorskip("ezc3d", reason="C3D is read with ezc3d")
+    path = shared / "data" / "human_running" / "gait.c3d"
+    table, file = open_table(path), ezc3d.c3d(str(path))
+    told = file["parameters"]["POINT"]["DESCRIPTIONS"]["value"]
+    for name, description in (("RKNE_1", "R.Knee"), ("RKNE_2", "R.Knee.Medial"), ("LFOO_1", "L.Foot.Medial"), ("LFOO_2", "L.Foot.Lateral")):
+        expected = 1e-3 * file["data"]["points"][1, told.index(description)]
+        assert np.array_equal(table.numbers(f"{name}.y", ""), expected, equal_nan=True)
+    assert "RKNE.x" not in table.columns and "RASI.x" in table.columns
+    with pytest.raises(CalibodyError, match='2 signals of the file have this name, "RKNE_1" and "RKNE_2" here'):
+        table.numbers("RKNE.x", "a marker")

@@ -38,6 +38,33 @@ def test_a_star_stands_for_three_columns_and_a_moment_may_be_about_the_origin() 
     assert np.allclose(same.moment, by_hand.moment)
 
 
+def test_columns_are_turned_by_their_order_and_a_minus() -> None:
+    """A recording whose z is up, in a world whose y is: (x, z, -y)."""
+    log = columns()
+    turn = {
+        key: tuple(f"{sign}{stem}{axis}" for sign, axis in (("", "x"), ("", "z"), ("-", "y")))
+        for key, stem in (("force", "f_v"), ("point", "p"), ("moment", "m_"))
+    }
+    run = cb.read(log, observe={"site.toe.position": {"columns": ["px", "pz", "-py"]}}, plates=[{**GIVEN, **turn}])
+    assert np.array_equal(run["site.toe.position.z"].values, -log["py"]) and np.array_equal(run["site.toe.position.y"].values, log["pz"])
+    [plate] = run.plates
+    assert np.array_equal(plate.force, np.stack([log["f_vx"], log["f_vz"], -log["f_vy"]], axis=1))
+    with pytest.raises(CalibodyError, match='no column "ay"'):
+        cb.read(log, observe={"joint.hip.angle": "-ay"})
+
+
+def test_a_plate_that_reads_its_drift_has_no_point_and_no_force() -> None:
+    """Files of laboratories leave the point out where a foot is off the plate; a gap under load is a mistake."""
+    log = columns()
+    log["f_vz"] = np.where(log["t"] < 0.45, 600.0, 2.0)
+    log["px"] = np.where(log["t"] < 0.45, 0.1, np.nan)
+    [plate] = cb.read(log, observe={"joint.hip.angle": "a"}, plates=[{**GIVEN, "about": "origin"}]).plates
+    assert plate.force[:5, 2].min() == 600.0 and not np.any(plate.force[5:]) and not np.any(plate.signals["body.foot.torque.y"].values[5:])
+    log["px"][2] = np.nan
+    with pytest.raises(CalibodyError, match="carries a force where its point is not finite"):
+        cb.read(log, observe={"joint.hip.angle": "a"}, plates=[GIVEN])
+
+
 def test_an_experiment_file_has_plates_and_is_written_with_them(tmp_path: Path) -> None:
     """The forces are in a file and on a clock of their own; moments are unknown. What is saved reads as what it was."""
     log = columns()

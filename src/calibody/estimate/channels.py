@@ -30,6 +30,7 @@ from calibody.mechanics.kinematics import difference, retract
 from calibody.mechanics.plan import plan_of
 from calibody.mechanics.structure import Numbers
 from calibody.model import Model
+from calibody.model.elements import HINGE
 from calibody.recording.plate import Deviation
 from calibody.spatial import algebra as al
 from calibody.steppers.motion import Motion
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 WINDOW = 3
 """Nodes that a channel at the middle one can depend on: reaction forces take second differences."""
 INSTANTS_BUDGET, FEWEST_INSTANTS, MOST_INSTANTS = 2e7, 8, 40
+BAND_INSTANTS = 20, 80
+"""Of forces that were found with the motion, whose bands are drawn: fewest and most."""
 STEP = 1e-6
 """Of the differences, relative to 1 rad, 1 m or the size of the number."""
 ROUNDING = 1e-18
@@ -119,13 +122,17 @@ def channel_sd(result: Result, run: int, channel: str, times: np.ndarray) -> np.
     return channel_sds(result, run, [channel], times)[0]
 
 
-def power_sds(result: Result, run: int, joints: Sequence[str], times: np.ndarray) -> np.ndarray:
-    """(joints, times): of the power `force * rate` of hinges and slides, to first order: `d(force rate) = rate d(force) + force d(rate)`, with what force and rate have in common."""
+def driven_sds(result: Result, run: int, joints: Sequence[str], times: np.ndarray) -> np.ndarray:
+    """(3, joints, times): of the forces of hinges and slides, of their angles or positions, and of the power `force * rate`, by one solve. The power to first order, `d(force rate) = rate d(force) + force d(rate)`, with what force and rate have in common."""
+    kinds, n = {j.name: j.kind for j in result.model.joints}, len(joints)
     forces, rates = ([f"joint.{j}.{what}" for j in joints] for what in ("force", "rate"))
+    places = [f"joint.{j}.{'angle' if kinds[j] == HINGE else 'position'}" for j in joints]
     motion, nodes = result.motion(run), transcribed(result).runs[run].near(times)
     force, rate = (np.stack([motion[name][nodes] for name in names], axis=1) for names in (forces, rates))
-    combined = np.concatenate([np.eye(len(joints)) * rate[:, None, :], np.eye(len(joints)) * force[:, None, :]], axis=2)
-    return channel_sds(result, run, [*forces, *rates], times, combined)
+    combined = np.zeros((len(nodes), 3 * n, 3 * n))
+    combined[:, : 2 * n, : 2 * n] = np.eye(2 * n)
+    combined[:, 2 * n :, :n], combined[:, 2 * n :, 2 * n :] = np.eye(n) * rate[:, None, :], np.eye(n) * force[:, None, :]
+    return channel_sds(result, run, [*forces, *places, *rates], times, combined).reshape(3, n, -1)
 
 
 def channel_sds(result: Result, run: int, names: Sequence[str], times: np.ndarray, combined: np.ndarray | None = None) -> np.ndarray:
@@ -207,13 +214,14 @@ def contact_force_sds(result: Result, run: int, names: Sequence[str], times: np.
     return np.where(hidden > np.maximum(HIDDEN * variance, ROUNDING), np.inf, np.sqrt(variance)).reshape(len(wanted), len(nodes))
 
 
-def instants(result: Result, run: int) -> np.ndarray:
-    """Times for error bars of all channels of a run, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
+def instants(result: Result, run: int, few: int | None = None) -> np.ndarray:
+    """Times for error bars of a run, of all channels or of so `few`, as many as some seconds allow (a solve costs 1e-7 s per unknown and column)."""
     r = transcribed(result).runs[run]
-    columns = WINDOW * r.structure.nv + r.kept
-    count = int(
-        np.clip(INSTANTS_BUDGET / (len(stepped_of(result).runs[run].factor.scale) * columns * len(result.problem.runs)), FEWEST_INSTANTS, MOST_INSTANTS)
-    )
+    whole = WINDOW * r.structure.nv + r.kept
+    columns, (fewest, most) = (whole, (FEWEST_INSTANTS, MOST_INSTANTS)) if few is None else (min(few, whole), BAND_INSTANTS)
+    factor = stepped_of(result).runs[run].factor
+    cost = factor.dear * len(factor.scale) * columns * len(result.problem.runs)
+    count = int(np.clip(INSTANTS_BUDGET / cost, fewest, most))
     K = len(r.clock)
     return r.clock[np.unique(np.linspace(1, K - 3, min(count, K - 3)).round().astype(int))]
 

@@ -44,6 +44,8 @@ IMPACTS_DOUBTED = "The sequence of impacts cannot be trusted"
 """How the note begins that says so; the verdict looks for it."""
 PUSHING = "A damping is below zero beyond doubt"
 """How the note begins that says so; the verdict looks for it."""
+TOGETHER = 4
+"""Joints that are named where a line is about more."""
 COARSE = 0.5
 """Discretisation error in standard deviations from which it matters."""
 UNEXPLAINED = 0.3
@@ -499,7 +501,7 @@ class Result:
         return {d.name: self.states[r].parts[drive_block(d.name)][:, 0].copy() for d in self.recordings[r].deviations}
 
     def opensim(self, folder: str | Path, run: str | int = 0) -> tuple[Path, ...]:
-        """Write the motion and the moments of a run as OpenSim's users read them: motion.mot, moments.sto and the standard deviations moments_sd.sto; gives their paths."""
+        """Write the motion and the moments of a run as OpenSim's users read them: motion.mot, moments.sto, powers.sto and their standard deviations; gives their paths."""
         from calibody.estimate.people.opensim import export
 
         return export(self, folder, run)
@@ -560,10 +562,16 @@ class Result:
 
 
 def forces_described(found: Result | Saved) -> list[str]:
-    """The unmodelled forces, one line each."""
+    """The unmodelled forces, one line each; those of one size and memory together."""
     white = [f"joint.{joint}: unmodelled force {sd:.3g}" for joint, sd in found.process_noise.items()]
     white += [f"joint.{a} and joint.{b}: correlation of the unmodelled forces {t.correlation:.2f}" for t in found.forces_together for a, b in (t.joints,)]
-    return white + [f"joint.{joint}: unmodelled force {f.sd:.3g} with a memory of {f.correlation_time:.3g} s" for joint, f in found.slow_forces.items()]
+    alike: dict[tuple[float, float], list[str]] = {}
+    for joint, f in found.slow_forces.items():
+        alike.setdefault((f.sd, f.correlation_time), []).append(f"joint.{joint}")
+    for (sd, memory), joints in alike.items():
+        names = ", ".join(joints[:TOGETHER]) + (f" and {len(joints) - TOGETHER} more" if len(joints) > TOGETHER else "")
+        white.append(f"{names}: unmodelled force {sd:.3g} with a memory of {memory:.3g} s")
+    return white
 
 
 def described(found: Result | Saved) -> str:

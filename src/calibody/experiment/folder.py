@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +29,7 @@ import numpy as np
 
 from calibody import formats, overwriting
 from calibody.errors import CalibodyError
+from calibody.estimate.noise.unknown_drives import carrying, unknown_joints
 from calibody.estimate.reported import initial_theta, theta_of, values_of
 from calibody.experiment import atomic
 from calibody.experiment.additions import in_file
@@ -183,7 +184,10 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
             "process": dict(result.process_noise),
             "slow": {joint: asdict(f) for joint, f in result.slow_forces.items()},
             "together": [{"joints": list(t.joints), "correlation": t.correlation} for t in result.forces_together],
+            "unknown": _asked(result),
         },
+        "deviations": _deviations(result),
+        "root": _root(result),
         "force_tests": {joint: asdict(test) for joint, test in result.force_tests.items()},
         "without_forces": None if result.without_forces is None else asdict(result.without_forces),
         "chi2": _number(result.chi2),
@@ -203,6 +207,25 @@ def _document(result: Result, predictions: Mapping[str, Prediction], command: st
         "data_sha256": {r.name: r.sha256 for r in result.recordings},
         "command": command,
     }
+
+
+def _asked(result: Result) -> list[str]:
+    """Joints whose drive was said to be unknown, as far as it was found."""
+    return sorted(set(result.slow_forces) & set(unknown_joints(result.problem.model, result.recordings)))
+
+
+def _deviations(result: Result) -> dict[str, Any]:
+    """How far plates and noisy drives were off, by run, in units of their stated sd."""
+    runs = {r: recording for r, recording in enumerate(result.recordings) if recording.deviations and result.problem.bars}
+    return {
+        recording.name: {name: {"rms": _rms(z), "largest": float(np.abs(z).max())} for name, z in result.deviations(r).items()} for r, recording in runs.items()
+    }
+
+
+def _root(result: Result) -> dict[str, Any]:
+    """What pushes a mechanism that hangs on nothing beside what was measured, rms by run and joint [N, N m]; where that was unknown."""
+    residual = sorted(carrying(result.model) & set(result.slow_forces))
+    return {recording.name: {j: _rms(result.motion(r)[f"joint.{j}.force"]) for j in residual} for r, recording in enumerate(result.recordings) if residual}
 
 
 def _number(x: float | None) -> float | None:
@@ -413,7 +436,7 @@ def _bars(result: Result) -> polars.DataFrame:
     """Error bars of states and forces at some instants of every run; none for a fit that did not converge, or by another method than transcription."""
     import polars as pl
 
-    from calibody.estimate.channels import channel_sds, instants, power_sds
+    from calibody.estimate.channels import channel_sds, instants
 
     frames = [pl.DataFrame(schema={"run": pl.String, "channel": pl.String, "time": pl.Float64, "value": pl.Float64, "sd": pl.Float64})]
     for r, recording in enumerate(result.recordings[:DETAILED] if result.converged and result.problem.bars else ()):
@@ -422,14 +445,28 @@ def _bars(result: Result) -> polars.DataFrame:
         at = np.round((times - motion.time[0]) / motion.h).astype(int)
         names = [name for p in paths for name in channels.scalar_names(motion.model, p)]
         answers = [(name, motion[name][at], sd) for name, sd in zip(names, channel_sds(result, r, paths, times), strict=True)]
-        driven = _powered(result)
-        if driven:
-            answers += [(f"joint.{j}.power", _power(motion, j)[at], sd) for j, sd in zip(driven, power_sds(result, r, driven, times), strict=True)]
-        for name, values, sd in answers:
+        bands = dict(_bands(result, r))
+        for name, when, values, sd in [*((n, times, v, sd) for n, v, sd in answers if n not in bands), *((n, *band) for n, band in bands.items())]:
             known = pl.Series(sd, dtype=pl.Float64)
-            columns = {"run": [recording.name] * len(times), "channel": [name] * len(times), "time": times, "value": values, "sd": known}
+            columns = {"run": [recording.name] * len(when), "channel": [name] * len(when), "time": when, "value": values, "sd": known}
             frames.append(pl.DataFrame(columns).with_columns(pl.when(pl.col("sd").is_finite()).then(pl.col("sd")).alias("sd")))
     return pl.concat(frames)
+
+
+def _bands(result: Result, r: int) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Times, values and standard deviations of forces that were found, of their powers, and of the angles or positions of their joints: the answers, at more instants than other channels."""
+    from calibody.estimate.channels import driven_sds, instants
+
+    joints = _powered(result)
+    if not joints:
+        return
+    motion, times = result.motion(r), instants(result, r, 3 * len(joints))
+    at = np.round((times - motion.time[0]) / motion.h).astype(int)
+    for j, force, place, power in zip(joints, *driven_sds(result, r, joints, times), strict=True):
+        where = f"joint.{j}.{'angle' if f'joint.{j}.angle' in motion.channels else 'position'}"
+        yield f"joint.{j}.force", (times, motion[f"joint.{j}.force"][at], force)
+        yield where, (times, motion[where][at], place)
+        yield f"joint.{j}.power", (times, _power(motion, j)[at], power)
 
 
 # -- model and experiment ----------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from calibody.estimate.unknowns import Unknown
 from calibody.experiment.additions import Payload
 from calibody.experiment.spec import Experiment, RunSpec
 from calibody.model import Body, Sensor, Site
+from calibody.recording.exchange import EXAMPLE, Exchange, exchange
 from calibody.recording.impact import check_impacts
 from calibody.recording.plates import PlateSpec, plate_spec
 from calibody.recording.readers import DriveSpec, ObserveSpec, spec_of
@@ -296,6 +297,7 @@ def _run(table: _Table) -> RunSpec:
         unknown=unknown,
         impacts=_impacts(table),
         plates=_plates(table),
+        exchange=_exchange(table),
     )
 
 
@@ -315,6 +317,14 @@ def _plates(table: _Table) -> tuple[PlateSpec, ...]:
         return tuple(plate_spec(one) for one in given)
     except CalibodyError as error:
         table.fail("plates", f"{error}")
+
+
+def _exchange(table: _Table) -> tuple[Exchange, ...]:
+    given = table.take("exchange", lambda v: isinstance(v, list), f"a list of tables, {EXAMPLE}", [])
+    try:
+        return tuple(exchange(one) for one in given)
+    except CalibodyError as error:
+        table.fail("exchange", f"{error}")
 
 
 def _unknown_drives(table: _Table) -> tuple[UnknownDrive, ...]:

@@ -133,6 +133,11 @@ class Saved:
         return {joint: SlowForce(**given) for joint, given in self.document["noise"].get("slow", {}).items()}
 
     @property
+    def unknown_drives(self) -> frozenset[str]:
+        """Joints whose drive was said to be unknown: what was found there is an answer, and not a disturbance."""
+        return frozenset(self.document["noise"].get("unknown", ()))
+
+    @property
     def forces_together(self) -> tuple[ForcesTogether, ...]:
         return tuple(ForcesTogether((t["joints"][0], t["joints"][1]), t["correlation"]) for t in self.document["noise"].get("together", ()))
 

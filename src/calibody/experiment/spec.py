@@ -25,6 +25,7 @@ from calibody.experiment.additions import Payload, added
 from calibody.experiment.held import held
 from calibody.model import Model, Sensor, Site
 from calibody.recording import readers
+from calibody.recording.exchange import Exchange
 from calibody.recording.plates import PlateSpec
 from calibody.recording.readers import DriveSpec, ObserveSpec
 from calibody.recording.recording import Recording
@@ -71,6 +72,8 @@ class RunSpec:
     """What strikes when, where that is known roughly: tables with time, contact and point."""
     plates: tuple[PlateSpec, ...] = ()
     """Force plates."""
+    exchange: tuple[Exchange, ...] = ()
+    """Markers or channels that have each other's name in the file."""
 
     @property
     def files(self) -> list[str]:
@@ -91,6 +94,8 @@ class RunSpec:
     def read(self, folder: Path) -> Recording:
         """The recording; its files are relative to `folder`."""
         recording = readers.read(**self._arguments(folder), name=self.label, start=self.start, end=self.end, initial=self.initial)
+        for one in self.exchange:
+            recording = recording.exchanged(one.a, one.b, one.times)
         return dataclasses.replace(recording, impacts=self.impacts) if self.impacts else recording
 
     def mistakes(self, folder: Path) -> list[str]:

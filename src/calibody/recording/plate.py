@@ -25,6 +25,8 @@ from calibody.recording.signal import Signal
 AXES = "xyz"
 EVEN = 0.01
 """Relative difference of sampling periods within which a clock is even."""
+SPACING, FINE = 5e-3, 0.05
+"""Deviations are at most so far apart [s], and by this share of their memory: forces of a foot change within some hundredths of a second."""
 CARRIES = 1e-9
 """Share of the largest force below which a plate carries nothing."""
 
@@ -143,7 +145,13 @@ class Plate:
     def _deviation(self, word: str, force: np.ndarray | None, torque: np.ndarray) -> Deviation:
         both = (("torque", torque),) if force is None else (("force", force), ("torque", torque))
         gains = {f"body.{self.body}.{kind}.{c}": x[:, k] for kind, x in both for k, c in enumerate(AXES) if np.any(x[:, k])}
-        return Deviation(f"{self.name}.{word}", self.times, gains, self.correlation_time)
+        every = self.every
+        return Deviation(f"{self.name}.{word}", self.times[::every], {channel: x[::every] for channel, x in gains.items()}, self.correlation_time)
+
+    @property
+    def every(self) -> int:
+        """How many samples of the plate one of its deviations stands for: a kilohertz of unknowns says no more of errors that last for a tenth of a second."""
+        return max(1, int(min(SPACING, FINE * self.correlation_time) / float(np.median(np.diff(self.times))) * (1.0 + EVEN)))
 
     def slower(self, factor: float) -> Plate:
         """As if its clock had gone wrong."""

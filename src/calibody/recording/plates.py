@@ -17,6 +17,8 @@ from calibody.recording.plate import AXES, Plate
 
 STAR = "*"
 POINT, ORIGIN = ABOUT = ("point", "origin")
+IDLE = 0.05
+"""Share of its largest force below which a plate carries nothing where it has no point: what it reads there is its drift."""
 Column = Callable[[str | None, str | None, str], tuple[np.ndarray, np.ndarray]]
 """From a file, its clock and a column (None: the run's) to times [s] and values."""
 
@@ -52,6 +54,8 @@ class PlateSpec:
             raise CalibodyError(
                 f'The plate under "{self.body}" has columns of different length ({len(force)}, {len(point)} and {len(moment)}); give those of one file.'
             )
+        idle = ~np.isfinite(point).all(axis=1) & (np.linalg.norm(force, axis=1) < IDLE * np.linalg.norm(force, axis=1).max(initial=0.0))
+        force, moment = (np.where(idle[:, None], 0.0, x) for x in (force, moment))
         if self.about == ORIGIN:
             moment = moment - np.cross(np.where(np.isfinite(point), point, 0.0), force)
         return Plate(self.body, times, force, point, moment, self.sd, self.sd_point, self.sd_moment, self.correlation_time, self.normal, self.name)

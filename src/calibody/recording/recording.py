@@ -28,8 +28,10 @@ from calibody.recording.unknown import UnknownDrive, check_unknown
 
 FEWEST_SAMPLES = 4
 """Finite samples a channel must have: a cubic has four coefficients, and less than that says nothing about noise."""
-SATURATED = 0.05
-"""Share of samples at the exact maximum or minimum from which a channel is said to look cut off."""
+NEAR = 0.25
+"""Share of the sampling period within which an instant is that of a sample."""
+SATURATED, OFTEN = 0.05, 3
+"""Share of samples at the exact maximum or minimum from which a channel is said to look cut off, and how many at least: one sample always is the largest."""
 LARGE_GAP = 10.0
 """Sampling periods without a sample from which a gap is mentioned."""
 SLOW_CLOCK = 0.5
@@ -139,7 +141,7 @@ class Observation:
             return [*out, f"{what} is constant ({x[0]:g}); it says little, unless {rest}."]
         for word, limit in (("largest", x.max()), ("smallest", x.min())):
             share = float(np.mean(x == limit))
-            if share > SATURATED:
+            if share > SATURATED and share * len(x) >= OFTEN:
                 out.append(
                     f"{what} is at its {word} value ({limit:g}) in {100 * share:.0f} % of the samples; if that is the sensor's limit, make those samples gaps."
                 )
@@ -301,7 +303,7 @@ class Recording:
         return replace(self, start=self.start if start is None else start, end=self.end if end is None else end, initial=kept)
 
     def exchanged(self, a: str, b: str, times: Collection[float] = ()) -> Recording:
-        """With the samples of two observed things exchanged, channels or markers (`site.RTOE`, `site.RMT5`): at these instants (as `Mistake.times` has them), or throughout where none is given."""
+        """With the samples of two observed things exchanged, channels or markers (`site.RTOE`, `site.RMT5`): at these instants (as `Mistake.times` has them; the nearest sample of each), or throughout where none is given."""
         partner = {x + o.channel.removeprefix(y): o for o in self.observations for x, y in ((a, b), (b, a)) if o.channel == y or o.channel.startswith(f"{y}.")}
         own = [o.channel for o in self.observations if any(o.channel == x or o.channel.startswith(f"{x}.") for x in (a, b))]
         if not own or any(c not in partner or not np.array_equal(self[c].times, partner[c].times) for c in own):
@@ -311,7 +313,15 @@ class Recording:
         chosen = np.fromiter(times, dtype=float)
 
         def values(o: Observation) -> np.ndarray:
-            here = np.isin(o.times, chosen) if len(chosen) else np.ones(len(o.times), dtype=bool)
+            here = np.full(len(o.times), not len(chosen))
+            if len(chosen):
+                at = np.abs(o.times[:, None] - chosen).argmin(axis=0)
+                off = np.abs(o.times[at] - chosen)
+                if off.max() > NEAR * float(np.median(np.diff(o.times))):
+                    raise CalibodyError(
+                        f'"{a}" and "{b}" of the recording "{self.name}" are to be exchanged at {chosen[off.argmax()]:.6g}, where they have no sample; the nearest is at {o.times[at[off.argmax()]]:.6g}.'
+                    )
+                here[at] = True
             return np.where(here, partner[o.channel].values, o.values)
 
         observations = tuple(replace(o, values=values(o), valid=None) if o.channel in partner else o for o in self.observations)

@@ -222,13 +222,14 @@ def _convergence(found: Saved) -> dict[str, Any]:
 
 def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
     """By run and owner (what was unknown of a drive, a joint's reaction, a loop, another drive): its components over time."""
-    columns = [c for c in found.forces.columns if c not in ("run", "time")]
+    both = found.forces.hstack(found.states.select(_places(found))) if found.slow_forces else found.forces
+    columns = [c for c in both.columns if c not in ("run", "time")]
     groups: dict[str, dict[str, str]] = {}
     for column in columns:
         whole, _, last = column.rpartition(".")
         vector = last in ("x", "y", "z", "rx", "ry", "rz")
         groups.setdefault(whole if vector else column, {})[last if vector else ""] = column
-    runs = {key: rows for key, rows in found.forces.partition_by("run", as_dict=True, maintain_order=True).items() if key[0] in starts}
+    runs = {key: rows for key, rows in both.partition_by("run", as_dict=True, maintain_order=True).items() if key[0] in starts}
     bars = found.bars.partition_by("run", "channel", as_dict=True)
     most = int(np.clip(FORCE_POINTS // max(1, len(columns) * len(runs)), FEWEST_FORCE_POINTS, MOST_FORCE_POINTS))
     out = []
@@ -239,18 +240,29 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             values = {part: rows[column].to_numpy()[kept] for part, column in parts.items()}
             if all(not np.any(v) for v in values.values()):
                 continue
-            unit = "W" if group.endswith(".power") else "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
-            entry = {"run": run, "name": group, "unit": unit, "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
+            entry = {"run": run, "name": group, "unit": _unit(group), "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
             out.append(entry | _bars(bars, str(run), parts, starts))
     return out
 
 
+def _places(found: Saved) -> list[str]:
+    """Angles and positions of the joints whose forces were found."""
+    return [c for j in found.slow_forces for c in (f"joint.{j}.angle", f"joint.{j}.position") if c in found.states.columns]
+
+
 def _rank(group: str, found: Saved) -> int:
-    """What comes first: drives with a memory that were found, their powers, reactions, and the others."""
+    """What comes first: drives with a memory that were found, their powers, their joints' angles, reactions, and the others."""
     joint, _, what = group.removeprefix("joint.").rpartition(".")
-    if group.startswith("joint.") and joint in found.slow_forces and what in ("force", "power"):
-        return int(what == "power")
-    return 2 if "reaction" in group or group.startswith("loop.") else 3
+    if group.startswith("joint.") and joint in found.slow_forces:
+        return {"force": 0, "power": 1}.get(what, 2)
+    return 3 if "reaction" in group or group.startswith("loop.") else 4
+
+
+def _unit(group: str) -> str:
+    """Of a force, or of a joint's place; of a joint's own force none is told (N or N m)."""
+    if group.endswith((".power", ".angle", ".position")):
+        return {"power": "W", "angle": "rad", "position": "m"}[group.rpartition(".")[2]]
+    return "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""
 
 
 def _bars(bars: Mapping[Any, Any], run: str, parts: Mapping[str, str], starts: Mapping[str, float]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibody.estimate.result import COARSE, DRIVES, EXACT, FORCES_DECIDE, HELD, IMPACTS_DOUBTED, NOT_QUITE_WHITE, PUSHING, WEIGHED, worst_held
+from calibody.experiment.writing import value_text
+from calibody.recording.exchange import Exchange
 from calibody.report.numbers import counted, listed, percent, plain
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ CLOSE, FAR = 0.05, 0.3
 """Error of a free prediction relative to the motion (rms): close below the first, far off above the second. The model then explains less than 1 - 0.3^2 = 91 % of the motion's variance."""
 AGREED = 0.15
 """Relative error of the forces of all joints below which they say that the model is right, whatever a free prediction does."""
+OFF, FAR_OFF = 3.0, 6.0
+"""Of their stated standard deviations that plates may be off by; and how much cannot be."""
 STRAY = 0.05
 """Share of a channel's samples that may be outliers: where more are, something else than single readings is wrong."""
 STILL = 3.0
@@ -99,6 +103,7 @@ def verdict(found: Saved) -> Verdict:
         *_possible(found),
         *_determined(found),
         *_explanations(found),
+        *_answered(found),
         *_lacking(found),
         *_slow(found),
         *_decided(found),
@@ -106,6 +111,8 @@ def verdict(found: Saved) -> Verdict:
         *_impacts(found),
         *_residuals(found),
         *_mistakes(found),
+        *_plates(found),
+        *_root(found),
         *_runs(found),
         *_prediction(found),
         *_validation(found),
@@ -185,7 +192,17 @@ def _mistakes(found: Saved) -> Iterator[Item]:
         sentence = (
             f"Probably. {first.sentence} With that undone, the residuals of a piece of the recording fall {fell}to {plain(first.after, 3)} times the noise."
         )
-        yield Item(question, BAD, sentence, tuple(f"These data cannot tell it from: {m.sentence}" for m in found.mistakes[1:]))
+        others = tuple(f"These data cannot tell it from: {m.sentence}" for m in found.mistakes[1:] if not m.times)
+        others += tuple(m.sentence for m in found.mistakes[1:] if m.times)
+        yield Item(question, BAD, sentence, (*others, *_exchanges(found)))
+
+
+def _exchanges(found: Saved) -> Iterator[str]:
+    """Lines for the experiment file that undo what can be undone there: markers that have each other's name in some frames, whose times a microsecond tells apart."""
+    swaps = [Exchange(*m.subjects, tuple(round(t, 6) for t in m.times)) for m in found.mistakes if m.times and len(m.subjects) == 2]
+    alone = len(found.document["data_sha256"]) == 1
+    for together in [swaps] if alone and swaps else [[s] for s in swaps]:
+        yield f"In the experiment file, under [[run]]: exchange = {value_text(together)}"
 
 
 def _suspicion(found: Saved) -> str:
@@ -287,6 +304,15 @@ def _explanations(found: Saved) -> Iterator[Item]:
     yield Item(question, BAD if own < UNLIKELIER else MIND, sentence, details)
 
 
+def _answered(found: Saved) -> Iterator[Item]:
+    """Drives that were said to be unknown."""
+    if found.unknown_drives:
+        sizes = dict.fromkeys((f.sd, f.correlation_time) for j, f in found.slow_forces.items() if j in found.unknown_drives)
+        taken = listed([f"{plain(sd, 3)} with a memory of {plain(memory, 2)} s" for sd, memory in sizes])
+        sentence = f"At {counted(len(found.unknown_drives), 'joint')}, with bands, in the section on moments. They were taken for random, of a standard deviation of {taken}: bands are as good as these."
+        yield Item("Are moments found that nobody measured?", GOOD, sentence)
+
+
 def _lacking(found: Saved) -> Iterator[Item]:
     question = "What does the model lack?"
     if found.lacks:
@@ -294,11 +320,13 @@ def _lacking(found: Saved) -> Iterator[Item]:
         said = f"{first.sentence[0].upper()}{first.sentence[1:]} {'The error bars allow for that, the values do not. ' if wrong else ''}{first.advice}"
         yield Item(question, BAD if wrong else MIND, said, tuple(s.sentence for s in found.lacks if s is not first)[:5])
     white = {joint: sd for joint, sd in found.process_noise.items() if sd > 0.0}
-    forces = dict.fromkeys([*white, *found.slow_forces])
+    forces = [j for j in dict.fromkeys([*white, *found.slow_forces]) if j not in found.unknown_drives]
     if forces:
         sizes = tuple(f"joint.{joint}: {plain(sd, 2)} (standard deviation, if drawn anew every sampling period)." for joint, sd in white.items())
         sizes += tuple(
-            f"joint.{joint}: {plain(f.sd, 2)} (standard deviation) with a memory of {plain(f.correlation_time, 2)} s." for joint, f in found.slow_forces.items()
+            f"joint.{joint}: {plain(f.sd, 2)} (standard deviation) with a memory of {plain(f.correlation_time, 2)} s."
+            for joint, f in found.slow_forces.items()
+            if joint in forces
         )
         sizes += tuple(
             f"Those of joint.{t.joints[0]} and joint.{t.joints[1]} go together: correlation {t.correlation:.2f}." for t in found.forces_together if t.common
@@ -375,6 +403,32 @@ def _missed(found: Saved) -> Iterator[Item]:
         worst = max(ratios, key=lambda c: ratios[c])
         sentence = f"Not where the fit stopped: {worst} is missed by {plain(ratios[worst], 3)} times its noise. Look there for a wrong unit, sign or start."
         yield Item("Does it describe the data?", BAD, sentence)
+
+
+def _plates(found: Saved) -> Iterator[Item]:
+    """Whether what plates and noisy drives were off by is what was stated."""
+    off = {(run, name): d["largest"] for run, each in (found.document.get("deviations") or {}).items() for name, d in each.items()}
+    if not off:
+        return
+    question, worst = "Do measured forces and motion agree?", max(off, key=lambda k: off[k])
+    several = len({run for run, _ in off}) > 1
+    details = tuple(f"{f'{run}: ' if several else ''}{name}: off by at most {plain(x, 3)} of its sd." for (run, name), x in off.items())
+    said = f"{worst[1]}{f' of {worst[0]}' if several else ''} is off by {plain(off[worst], 3)} of its stated standard deviations"
+    if off[worst] <= OFF:
+        yield Item(question, GOOD, f"Yes: {said} at most.", details)
+    else:
+        sentence = f"No: {said}. Look at the body that it is under, at its origin and axes, at the markers' noise (soft tissue moves alike for many frames) and at the masses."
+        yield Item(question, BAD if off[worst] > FAR_OFF else MIND, sentence, details)
+
+
+def _root(found: Saved) -> Iterator[Item]:
+    """What was left over at the root, where that was asked for."""
+    left = found.document.get("root") or {}
+    if left:
+        sizes = [f"{run}: {', '.join(f'{joint} {plain(x, 3)}' for joint, x in each.items())} (rms, N and N m)." for run, each in left.items()]
+        yield Item(
+            "What is left at the root?", GOOD, sizes[0] if len(sizes) == 1 else f"Of {counted(len(sizes), 'run')}, see the details.", tuple(sizes[1:] and sizes)
+        )
 
 
 def _runs(found: Saved) -> Iterator[Item]:

@@ -45,6 +45,8 @@ Sparse = Any
 
 # Half bandwidth up to which the band is factored: its cost grows with the square of the width, that of the sparse factor hardly.
 WIDEST = 600
+# So many times the band's is a right-hand side of the sparse factor: one after the other, through all that fills in, and refined (1.3e-6 s per unknown; walkers with two noisy plates).
+DEAR = 10.0
 # Half bandwidth and number of right-hand sides from which the band is factored by dense panels, and the least number of their columns. LAPACK's band factor takes half
 # the time of the panels at any width; its solution, one right-hand side at a time, twice theirs or more.
 NARROW, MANY = 32, 64
@@ -211,6 +213,8 @@ class Refined(ABC):
     scale: np.ndarray
     stable: bool = False
     """Whether it was factored as it is, with pivoting."""
+    dear: float = 1.0
+    """What a right-hand side costs, relative to that of a band."""
 
     @property
     @abstractmethod
@@ -296,6 +300,7 @@ class Factor(Refined):
             self.stable = self.factor.factored
             if self.stable:
                 return
+        self.dear = DEAR
         self.factor = _Sparse(sp.csc_matrix((values, (pattern.row, pattern.column)), shape=(len(self.scale),) * 2), self.n)
 
     @property

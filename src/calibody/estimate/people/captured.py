@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from calibody.errors import CalibodyError
+from calibody.estimate.noise.unknown_drives import carrying
 from calibody.mechanics import channels
 from calibody.model import Model
 from calibody.model.elements import BETWEEN_COORDINATES, FREE, SLIDE, WORLD
@@ -23,6 +24,8 @@ APART = 0.01
 """Distance in the model from which a pair is looked at [m]."""
 DOWNWARDS = 0.5
 """Share of its impulse that a plate has along gravity, pulling, from which its sign is wrong: friction has none in the mean. Of forces without a plate, the share of the weight's impulse."""
+UPWARDS = 0.5
+"""Share of the impulse of all plates that is against gravity, at least, where nothing else carries the mechanism: 0.95 and more of walking and running."""
 MISPLACED = 0.06
 """Relative difference of distances between markers of one body (the median) from which their places are not those of the model: skin that moves leaves 2 % of a scaled model (a running human)."""
 FEWEST_PAIRS = 3
@@ -35,6 +38,7 @@ def refuse_absurd(model: Model, recordings: Sequence[Recording]) -> None:
     for recording in recordings:
         _refuse_unit(model, recording)
         _refuse_pulling(model, recording)
+        _refuse_sideways(model, recording)
         _refuse_sinking(model, recording)
 
 
@@ -95,6 +99,20 @@ def _refuse_pulling(model: Model, recording: Recording) -> None:
                 f'The plate under "{plate.body}" of the run "{recording.name}" pulls it down ({float(np.max(down)):.0f} N at most, along gravity); '
                 "give the force on the body, which is the opposite of that on the plate."
             )
+
+
+def _refuse_sideways(model: Model, recording: Recording) -> None:
+    """Plates that together push along the ground carry nothing: what is up in the recording is not what is up in the model."""
+    gravity = np.array(model.world.gravity)
+    total = np.sum([np.trapezoid(p.force, p.times, axis=0) for p in recording.plates], axis=0) if recording.plates else np.zeros(3)
+    size = float(np.linalg.norm(total))
+    if not gravity.any() or not size or not carrying(model) or -(total @ gravity) > UPWARDS * size * np.linalg.norm(gravity):
+        return
+    here, there = ("xyz"[int(np.argmax(np.abs(v)))] for v in (total, gravity))
+    raise CalibodyError(
+        f'The plates of the run "{recording.name}" push along {here}, and gravity is along {there} in the model: the recording has another axis upwards. Turn it: name the columns of every marker and plate in the order '
+        'of the model\'s axes, with a minus where one points the other way (columns = ["M.x", "M.z", "-M.y"] takes z for y); calibody new writes them so.'
+    )
 
 
 def _refuse_sinking(model: Model, recording: Recording) -> None:

@@ -121,7 +121,7 @@ def _in_frames(model: Model, recording: Recording, clock: np.ndarray, where: np.
         return None
     found = _better(before, _posed(model, poses.exchanged(f"site.{a}", f"site.{b}", numbers)), a, b)
     at = f"the first at {times[0]:.4g}{'' if recording.poses else ' s'}"
-    sentence = f'The markers {a} and {b} of the run "{recording.name}" look swapped in {len(times)} of {len(clock)} frames ({at}): exchange them there (Recording.exchanged).'
+    sentence = f'The markers {a} and {b} of the run "{recording.name}" look swapped in {len(times)} of {len(clock)} frames ({at}): exchange them there (the key exchange of the run, as the report writes it; in Python, Recording.exchanged).'
     return None if found is None else Mistake("swap", (f"site.{a}", f"site.{b}"), sentence, *found, tuple(times.tolist()))
 
 

@@ -3,7 +3,7 @@
     motion.mot          the joints' angles [deg] and positions [m], called as the joints: the coordinates of a model that was read from an .osim file
     moments.sto         what drives exert on them, measured or unknown: NAME_moment [N m] of hinges, NAME_force [N] of slides, as OpenSim's inverse dynamics calls them
     powers.sto          these times the joints' rates, NAME_power [W]
-    moments_sd.sto, powers_sd.sto      the standard deviations of these, at fewer instants
+    motion_sd.mot, moments_sd.sto, powers_sd.sto      the standard deviations of these, at fewer instants
 
 Joints that follow others by a coupling are left out, as they are in OpenSim's results.
 """
@@ -45,14 +45,15 @@ def export(result: Result, folder: str | Path, run: str | int = 0) -> tuple[Path
     written = where / "motion.mot", where / "moments.sto", where / "powers.sto"
     if not (result.converged and result.problem.bars):
         return written
-    from calibody.estimate.channels import channel_sds, power_sds
+    from calibody.estimate.channels import driven_sds
 
     times = motion.time[np.unique(np.linspace(1, len(motion.time) - 3, INSTANTS).round().astype(int))]
-    sds = channel_sds(result, result._run(run), [f"joint.{j.name}.force" for j in joints], times)
-    write(where / "moments_sd.sto", "Standard deviations of generalized forces", {"time": times, **{_named(j): sd for j, sd in zip(joints, sds, strict=True)}})
-    sds = power_sds(result, result._run(run), [j.name for j in joints], times)
-    write(where / "powers_sd.sto", "Standard deviations of joint powers", {"time": times, **dict(zip(powers, sds, strict=True))})
-    return (*written, where / "moments_sd.sto", where / "powers_sd.sto")
+    forces, at, of_powers = driven_sds(result, result._run(run), [j.name for j in joints], times)
+    sds = {j: np.rad2deg(sd) if j.kind == HINGE else sd for j, sd in zip(joints, at, strict=True)}
+    write(where / "motion_sd.mot", "Standard deviations of coordinates", {"time": times, **{j.name: sd for j, sd in sds.items()}}, degrees=True)
+    write(where / "moments_sd.sto", "Standard deviations of generalized forces", {"time": times, **dict(zip(map(_named, joints), forces, strict=True))})
+    write(where / "powers_sd.sto", "Standard deviations of joint powers", {"time": times, **dict(zip(powers, of_powers, strict=True))})
+    return (*written, where / "motion_sd.mot", where / "moments_sd.sto", where / "powers_sd.sto")
 
 
 def _place(joint: Joint) -> str:

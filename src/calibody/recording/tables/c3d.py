@@ -2,7 +2,7 @@
 
 A marker `LASI` has the columns LASI.x, LASI.y, LASI.z in metres, whatever unit the file is in (a file that names none is taken as it is), on the
 clock t. Analog signals are `analog.NAME` in the file's own units on the clock analog.t. Both clocks begin at zero with the first frame.
-Frames in which a marker was not seen are gaps.
+Frames in which a marker was not seen are gaps. Names that stand several times in a file (labels of four letters, cut off: RKNE for the outer and for the inner side of the knee) are numbered, RKNE_1 and RKNE_2; RKNE alone is refused.
 
 A force plate has the columns plate.1.force.x|y|z [N], what the plate does to the foot, plate.1.moment.x|y|z [N m], the moment of that about the origin of the laboratory, and
 plate.1.point.x|y|z [m], where the force acts on the surface (a gap where it is too small to tell), all in the axes of the laboratory on the clock plate.t. ezc3d makes them of the analog
@@ -21,8 +21,8 @@ from calibody.recording.tables.files import digest, one_line, package
 from calibody.recording.tables.table import Table
 from calibody.recording.units import DIMENSIONS
 
-LEAST_FORCE = 10.0
-"""Below this vertical force [N] the place where it acts is noise: a plate's drift is of that size, a step is 400 and more."""
+LEAST_FORCE = 25.0
+"""Below this vertical force [N] the place where it acts is noise: a plate's drift is up to that size (15 N, with 3 N of noise, in a public gait trial), a step is 400 and more."""
 
 
 def read(path: Path) -> Table:
@@ -30,12 +30,12 @@ def read(path: Path) -> Table:
     ezc3d = package("ezc3d", "c3d", path.name)
     try:
         file = ezc3d.c3d(str(path), extract_forceplat_data=True)
-        columns = _points(file) | _analogs(file) | _plates(file)
+        columns, ambiguous = _points(file) | _analogs(file) | _plates(file), _ambiguous(file)
     except CalibodyError:
         raise
     except Exception as error:  # ezc3d passes on whatever its C++ raises
         raise CalibodyError(f'"{path.name}" cannot be read as C3D: {one_line(error)}.') from None
-    return Table(path.name, columns, sha256, nested=True)
+    return Table(path.name, columns, sha256, nested=True, unreadable=ambiguous)
 
 
 def _points(file: Any) -> dict[str, np.ndarray]:
@@ -77,13 +77,25 @@ def _value(group: Any, name: str) -> list[Any]:
     return list(group[name]["value"]) if name in group else []
 
 
-def _labels(group: Any, count: int) -> list[str]:
-    """The names; beyond 255 they go on in LABELS2, LABELS3, ..., and what has no name gets its number."""
-    names = [label.strip() for k in ("", *range(2, 10)) for label in _value(group, f"LABELS{k}")][:count]
-    return [name or f"{k}" for k, name in enumerate(names + [""] * (count - len(names)))]
+def _labels(group: Any, number: int) -> list[str]:
+    """The names; beyond 255 they go on in LABELS2, LABELS3, ..., what has no name gets its number, and of those that stand several times each gets one."""
+    given = [label.strip() for k in ("", *range(2, 10)) for label in _value(group, f"LABELS{k}")][:number]
+    names = [label or f"{k}" for k, label in enumerate(given + [""] * (number - len(given)))]
+    return [f"{name}_{names[: k + 1].count(name)}" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
 
-def _clock(rate: list[Any], count: int, what: str) -> np.ndarray:
+def _ambiguous(file: Any) -> dict[str, str]:
+    """Names that several markers or analog signals have, and what to ask for instead."""
+    out = {}
+    for group, prefix in (("POINT", ""), ("ANALOG", "analog.")):
+        labels = [label.strip() for label in _value(file["parameters"].get(group, {}), "LABELS")]
+        for name in {label for label in labels if label and labels.count(label) > 1}:
+            numbered = [f'"{prefix}{name}_{k + 1}"' for k in range(labels.count(name))]
+            out[f"{prefix}{name}"] = f"{len(numbered)} signals of the file have this name, {' and '.join(numbered)} here, in the order of the file"
+    return out
+
+
+def _clock(rate: list[Any], number: int, what: str) -> np.ndarray:
     if not rate or not float(rate[0]) > 0:
         raise CalibodyError(f"The C3D file states no rate of its {what}; set {'POINT' if what == 'points' else 'ANALOG'}:RATE in Hz.")
-    return np.arange(count) / float(rate[0])
+    return np.arange(number) / float(rate[0])

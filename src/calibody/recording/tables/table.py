@@ -18,6 +18,7 @@ from calibody.recording.units import TIME_UNITS, time_factor
 
 MOST_COLUMNS = 1000
 """A matrix with more columns than this is not split into them: its samples go the other way."""
+MINUS = "-"
 _WITH_UNIT = re.compile(r"(?P<name>.*?)\s*[\[(](?P<unit>[^\[\]()]+)[\])]")
 
 
@@ -39,7 +40,9 @@ class Table:
     """How a column of text becomes numbers, if the format knows better than polars."""
 
     def numbers(self, name: str, wanted_for: str) -> np.ndarray:
-        """A column as floats, gaps as NaN."""
+        """A column as floats, gaps as NaN; with its sign changed where the name begins with a minus that is not its own."""
+        if name.startswith(MINUS) and name not in self.columns:
+            return -self.numbers(name.removeprefix(MINUS), wanted_for)
         column, what = self._find(name, wanted_for), f'"{self.source}", column "{name}"'
         if isinstance(column, pl.Series):
             if column.dtype == pl.String:
@@ -65,8 +68,8 @@ class Table:
         """The full name of the clock that `name` means for a column: beside `/joints.position[elbow]`, "t" is `/joints.t`."""
         if not self.nested:
             return name
-        self._find(column, wanted_for)
-        scope = column
+        scope = column if column in self.columns else column.removeprefix(MINUS)
+        self._find(scope, wanted_for)
         while scope:
             scope = scope.rpartition(".")[0]
             if scope and f"{scope}.{name}" in self.columns:

@@ -5,7 +5,7 @@ const report = (() => {
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
   const color = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
-  const unpacked = new Map(), SHOWN = 3; // channels of the time series at first
+  const unpacked = new Map(), SHOWN = 3, BAND = 20; // channels of the time series at first; instants with a standard deviation from which a band is drawn
 
   function unpack(text) {
     if (!unpacked.has(text)) {
@@ -233,7 +233,15 @@ const report = (() => {
       const [x, y, z] = parts.map(([, v]) => unpack(v));
       traces.push({ x: t, y: Array.from(x, (a, k) => Math.hypot(a, y[k], z[k])), name: "magnitude", mode: "lines", line: { width: 2, color: color("ink") } });
     }
-    parts.forEach(([part], k) => {
+    const banded = Object.values(f.bars).some((b) => unpack(b.time).length >= BAND);
+    if (banded) parts.forEach(([part], k) => { // edges first, so that lines lie on them
+      const b = f.bars[part], x = b ? unpack(b.time) : [], v = b ? unpack(b.value) : [], sd = b ? unpack(b.sd) : [];
+      [1, -1].forEach((sign, edge) => traces.unshift({
+        x, y: Array.from(v, (a, i) => a + 1.96 * sign * sd[i]), mode: "lines", line: { width: 0, color: tones[k] }, hoverinfo: "skip", name: "95 % band", showlegend: edge === 0 && k === 0,
+        ...(edge === 0 ? { fill: "tonexty", fillcolor: `${tones[k]}2e` } : {}),
+      }));
+    });
+    else parts.forEach(([part], k) => {
       const b = f.bars[part];
       if (b) traces.push({
         x: unpack(b.time), y: unpack(b.value), name: part, mode: "markers", marker: { size: 4, color: tones[k] }, showlegend: false, customdata: unpack(b.sd),
@@ -241,7 +249,7 @@ const report = (() => {
       });
     });
     const counted = Object.values(f.bars).map((b) => unpack(b.time).length);
-    byId("forces-note").textContent = (counted.length ? `Points with bars: ±2 sd at ${Math.max(...counted)} instants; zoom in to see them.` : "")
+    byId("forces-note").textContent = (banded ? `The band holds the truth with 95 %, if noise and memories are as stated; its sd was computed at ${Math.max(...counted)} instants.` : counted.length ? `Points with bars: ±2 sd at ${Math.max(...counted)} instants; zoom in to see them.` : "")
       + (f.open.length ? ` Not everywhere determined by the data, so without a bar there: ${f.open.map((p) => (p === "value" ? f.name : p)).join(", ")}.` : "");
     overTime("forces-plot", f.run, traces, { xaxis: titled("time since the start of the run", "s"), yaxis: titled(f.name, f.unit), hovermode: "x unified", showlegend: parts.length > 0 });
   }
@@ -254,7 +262,7 @@ const report = (() => {
     ], { xaxis: titled("iteration"), yaxis: { ...titled("cost"), type: "log", nticks: 6 }, yaxis2: { ...titled("step [sd]"), type: "log", dtick: 2, overlaying: "y", side: "right", showgrid: false }, margin: { l: 64, r: 64, t: 30, b: 48 } });
     const k = c.distance.length ? Array.from(c.distance[0], (_, i) => i) : [];
     const largest = Math.max(...c.distance.flat().map(Math.abs), 1e-9);
-    plot("path", c.distance.map((d, i) => ({ x: k, y: d, name: c.names[i], mode: "lines", line: { width: 1.5 }, hovertemplate: "%{y:.4f}" })),
+    if (byId("path")) plot("path", c.distance.map((d, i) => ({ x: k, y: d, name: c.names[i], mode: "lines", line: { width: 1.5 }, hovertemplate: "%{y:.4f}" })),
       { xaxis: titled("iteration"), yaxis: { ...titled("(value − final) / size"), range: [-Math.min(1.1 * largest, 6), Math.min(1.1 * largest, 6)] }, showlegend: c.names.length <= 12, legend: { orientation: "h", y: -0.22, yanchor: "top", font: { size: 10.5 } } });
   }
 
