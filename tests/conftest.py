@@ -1,4 +1,4 @@
-"""What every test relies on: float64, hypothesis without chance, the reference data, and a compilation cache inside the repository."""
+"""What every test relies on: float64, programs that are compiled quickly, hypothesis without chance, the reference data, and a compilation cache inside the repository."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,7 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 os.environ.setdefault("CALIBODY_CACHE", str(REPOSITORY / ".cache"))  # also for the processes that tests start
+os.environ.setdefault("CALIBODY_COMPILE", "quick")  # hundreds of mechanisms, each simulated briefly: half of the suite's time was compiling
 jax.config.update("jax_enable_x64", True)
 
 pytest_plugins = ["running"]

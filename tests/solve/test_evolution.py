@@ -35,10 +35,14 @@ def test_the_minimum_in_a_disc_is_found() -> None:
 
 
 def test_it_passes_over_small_minima() -> None:
-    """A bowl with ripples as high as it falls over their length, where a descent ends in the first."""
-    search = Evolution(lambda z: (float(z @ z + 0.5 * (1.0 - np.cos(8.0 * z)).sum()), NONE), np.full(6, 2.0), 0.6, 2)
-    search.go(4000)
-    assert search.least < 0.8
+    """A bowl with ripples as high as it falls over their length, where a descent ends in the first. Of several seeds, because the first turn's axes are LAPACK's choice: one seed goes another way on another processor."""
+
+    def least(seed: int) -> float:
+        search = Evolution(lambda z: (float(z @ z + 0.5 * (1.0 - np.cos(8.0 * z)).sum()), NONE), np.full(6, 2.0), 0.6, seed)
+        search.go(4000)
+        return search.least
+
+    assert sum(least(seed) < 0.8 for seed in range(12)) >= 8
 
 
 def test_the_same_seed_goes_the_same_way_in_parts_or_at_once() -> None:

@@ -7,6 +7,9 @@ the same topology with other numbers, has it in memory. What a program is kept b
 the arguments, the sources of this package, the versions of jax and Python, and the processor. A file that is damaged, or was made for something else, is a
 file that is not there; a folder that cannot be written costs the compilation of every start.
 
+**Quickly.** With CALIBODY_COMPILE=quick programs are compiled without optimisation: in half the time or less, and their steps then take two to five times as long. That is right where many mechanisms
+are simulated briefly, each for the first time, as in a suite of tests: the first 20 000 steps or so of a new mechanism end sooner. Motions differ by rounding.
+
 **Loops in one piece.** XLA runs a loop operation by operation unless it counts as small; then it becomes one function of machine code. The loops of a
 stepper run over operations on a few dozen numbers each, so for them that is several times faster. What counts as small is said by an option that is read when
 jax compiles for the first time (`LOOP_BYTES`); a program that has already used jax, or sets the option itself, only gets slower steps. Products of small
@@ -37,7 +40,8 @@ import jax  # noqa: E402
 
 from calibody.solve.threads import one_thread  # noqa: E402
 
-ONE_PIECE: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+ONE_PIECE: dict[str, str | bool | int] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+QUICK: dict[str, str | bool | int] = {"xla_backend_optimization_level": 0}
 # Programs kept on disk; the oldest goes first. One is about a megabyte.
 MOST_FILES = 200
 
@@ -48,6 +52,11 @@ def cache_folder() -> Path:
         return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "calibody"
+
+
+def quick() -> bool:
+    """Whether programs are to be compiled quickly rather than to run fast."""
+    return os.environ.get("CALIBODY_COMPILE") == "quick"
 
 
 def configure() -> None:
@@ -143,7 +152,7 @@ def _compiled(function: Callable[..., Any], arguments: tuple) -> Any:
     lowered = jax.jit(program).lower(*arguments)
     with _not_kept_by_jax():
         try:
-            return lowered.compile(compiler_options=ONE_PIECE)
+            return lowered.compile(compiler_options=ONE_PIECE | QUICK if quick() else ONE_PIECE)
         except jax.errors.JaxRuntimeError:  # another version of XLA without that option
             return lowered.compile()
 
@@ -172,7 +181,7 @@ def _made_of() -> str:
     except (OSError, StopIteration):
         pass
     digest.update(
-        repr((jax.__version__, sys.version, os.environ.get("XLA_FLAGS"), platform.machine(), platform.processor(), platform.system(), flags)).encode()
+        repr((jax.__version__, sys.version, os.environ.get("XLA_FLAGS"), quick(), platform.machine(), platform.processor(), platform.system(), flags)).encode()
     )
     return digest.hexdigest()
 
