@@ -269,6 +269,19 @@ WHEELED = mjcf(
     motors("roll", "pitch"),
 )
 
+
+def seven() -> str:
+    """An arm of seven joints about alternating axes, with rotors, lighter towards the hand."""
+    text, end = "", ""
+    for k in range(7):
+        m, away = 4.0 * 0.75**k, 0.2 if k % 2 else 0.14
+        place = f'pos="0 0 {0.3 if k == 0 else 0.14 if k % 2 else 0.2:g}"'
+        text += f"""<body name="link{k + 1}" {place}><joint name="j{k + 1}" axis="{"0 1 0" if k % 2 else "0 0 1"}" damping="{1.5 * 0.8**k:.4g}" armature="{0.15 * 0.75**k:.4g}"/>
+<inertial pos="{0.01 * (k % 3):g} {0.015 if k % 2 else -0.01:g} {0.5 * away:g}" mass="{m:.4g}" diaginertia="{0.006 * m:.4g} {0.006 * m:.4g} {0.002 * m:.4g}"/>"""
+        end += "</body>"
+    return mjcf("seven", text + end, motors(*(f"j{k + 1}" for k in range(7))))
+
+
 MACHINES = {
     "cart": Machine(CART, {"rail": 8.0}, {"joint.rail.position": 5e-4}, {"body.cart.mass": 2.0, "joint.rail.damping": 0.4, "joint.rail.stiffness": 1.8}, {"rail": 0.05}, frequency=1.0),
     "crane": Machine(CRANE, {"x": 15.0}, {"joint.x.position": 1e-3, "joint.sway.angle": 2e-3}, {"body.trolley.mass": 0.4, "body.load.mass": 2.0, "joint.x.damping": 2.5, "joint.sway.damping": 3.0}, {"sway": 0.3}, frequency=0.3),
@@ -288,6 +301,7 @@ MACHINES = {
     "fourbar": Machine(FOURBAR, {"motor": 1.0}, {"joint.motor.angle": 5e-4}, {"body.rocker.mass": 2.0, "joint.motor.damping": 0.4, "joint.motor.armature": 2.0}, {"motor": 0.4, "pin": 0.9, "rock": -0.2}, loop=0.8, frequency=0.8),
     "belt": Machine(BELT, {"q2": 1.0, "q1": 1.0}, {"joint.q1.angle": 3e-4, "joint.q2.angle": 3e-4}, {"body.outer.mass": 2.0, "joint.q1.armature": 3.0, "joint.q1.damping": 3.0, "joint.q2.damping": 0.4}, loop=0.7, link="outer"),
     "wheeled": Machine(WHEELED, {"roll": 0.5, "pitch": 0.6}, {"joint.roll.position": 1e-3, "joint.pitch.angle": 1e-3}, {"body.tower.mass": 0.4, "body.tower.inertia.yy": 1.8, "joint.roll.damping": 3.0, "joint.pitch.damping": 0.4, "joint.roll.armature": 2.0}, loop=0.6, frequency=0.5),
+    "seven": Machine(seven(), {f"j{k + 1}": 1.0 for k in range(7)}, {f"joint.j{k + 1}.angle": 3e-4 for k in range(7)}, {"body.link4.mass": 2.0, "body.link7.mass": 0.5} | {f"joint.j{k + 1}.damping": (3.0, 0.4)[k % 2] for k in range(7)}, loop=0.6, frequency=0.4),
 }  # fmt: skip
 
 
@@ -306,9 +320,7 @@ def robot(file: str, damping: dict[str, float], guesses: dict[str, float], sway:
 if ROBOTS.is_dir():
     kinova = {f"j2s6s200_joint_{k}": 0.5 for k in range(1, 7)}
     so = dict.fromkeys(("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"), 0.05)
-    panda = {f"panda_joint{k}": 2.0 for k in range(1, 8)}
     MACHINES |= {
-        "panda": robot("panda_description/urdf/panda.urdf", panda, {"body.panda_link4.mass": 2.0, "body.panda_link7.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(panda, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4, 2.0), strict=True)}),
         "kinova": robot("kinova_description/robots/kinova.urdf", kinova, {"body.j2s6s200_link_2.mass": 2.0, "body.j2s6s200_link_3.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(kinova, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4), strict=True)}),
         "so100": robot("so_arm_description/urdf/so100.urdf", so, {"body.upper_arm.mass": 2.0, "body.lower_arm.mass": 0.5} | {f"joint.{j}.damping": f for j, f in zip(so, (3.0, 0.4, 2.0, 0.5, 3.0, 0.4), strict=True)}),
         "twodof": robot("asr_twodof_description/urdf/TwoDofs.urdf", {"J1": 0.1, "J2": 0.05}, {"joint.J1.damping": 3.0, "joint.J2.damping": 0.4}),

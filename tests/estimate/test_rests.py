@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+from calibody.estimate.result import DRIVES, Rest, worst_held
 
 UNKNOWNS = {"body.arm.com.z": cb.Unknown(-0.3), "joint.hinge.damping": cb.Unknown(0.005, lower=0.0)}
 
@@ -186,6 +187,21 @@ def test_what_hangs_on_a_number_that_was_held_is_what_fits_do_that_hold_another(
     assert abs(both[0].chi2 - result.chi2) < 12.0, "the residuals do not show it"
     note = next(n for n in result.notes if n.startswith("The estimates are as right as numbers of the model that were held"))
     assert path in note and rest.amount in note
+
+
+def test_gains_of_drives_are_not_named_beside_the_scale_of_all_of_them() -> None:
+    """They would hide the rotor that the file has wrong."""
+    rests = [
+        Rest("forces", DRIVES, {"m": 1.0}, {"m": 80.0}, 0.01),
+        Rest("actuator.a.gain", "actuator.a.gain", {"m": 1.0}, {"m": 80.0}, 0.01, held=True),
+        Rest("actuator.a.gear", "actuator.a.gear", {"m": 1.0}, {"m": 80.0}, 0.01, held=True),
+        Rest("joint.a.armature", "joint.a.armature", {"m": 0.1}, {"m": 8.0}, 0.1, held=True),
+        Rest("joint.a.damping", "joint.a.damping", {"m": 0.1}, {"m": 7.0}, 0.1, held=True),
+        Rest("body.b.mass", "body.b.mass", {"m": 0.1}, {"m": 0.9}, 0.1, held=True),
+        Rest("body.c.mass", "body.c.mass", {"m": 0.1}, {"m": 70.0}, 0.1, shows=4.0, held=True),
+    ]
+    assert [rest.path for rest in worst_held(rests, 3)] == ["joint.a.armature"]
+    assert [rest.path for rest in worst_held(rests[1:], 3)] == ["actuator.a.gain", "joint.a.armature"]
 
 
 def test_numbers_that_the_data_know_and_those_that_are_estimated_are_not_listed() -> None:

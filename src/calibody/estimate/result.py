@@ -239,11 +239,11 @@ class Rest:
 
 
 def worst_held(rests: Sequence[Rest], most: int) -> list[Rest]:
-    """Of numbers of the model's file that tell the most: one of each element, so many of them. Gains of single drives are not among them where the scale of all drives is taken as exact, which is said by itself."""
+    """Of numbers of the model's file that tell the most: one of each element, so many of them. Gains and gears of single drives are not among them where the scale of all drives is taken as exact, which is said by itself."""
     scaled = any(rest.words == DRIVES and rest.telling for rest in rests)
     by_owner: dict[str, Rest] = {}
     for rest in sorted((rest for rest in rests if rest.held and rest.telling), key=lambda rest: -rest.largest[1]):
-        if not (scaled and rest.path.endswith(".gain")):
+        if not (scaled and rest.path.endswith((".gain", ".gear"))):
             by_owner.setdefault(rest.owner, rest)
     return list(by_owner.values())[:most]
 

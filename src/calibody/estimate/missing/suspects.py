@@ -115,7 +115,7 @@ def rests_on(tests: Tests, known: Uncertainty) -> tuple[Rest, ...]:
         if told * small * held.KNOWN > UNSHOWN:  # the data know it
             continue
         small = min(small, UNSHOWN / told) if told > 0.0 else small
-        rest = _rest(tests, k, Rest(a.path, a.path, {}, {}, small, small * told, unit, held=True), per, known)
+        rest = _rest(tests, k, Rest(a.path, a.path, {}, {}, small, min(small * told, UNSHOWN), unit, held=True), per, known)
         found += [rest] if rest.largest[1] > held.NOTHING else []
     return tuple(found)
 
