@@ -12,6 +12,7 @@ import pytest
 import calibody as cb
 from calibody.estimate.draws.bands import mixed
 from calibody.estimate.draws.drawn import Posterior
+from calibody.estimate.predict import played
 from calibody.estimate.result import Result
 from calibody.experiment.posterior import Here
 
@@ -66,6 +67,17 @@ def _damped(damping: float, seed: int) -> cb.Recording:
     motion = cb.simulate(problems.kater().replace({"joint.pivot.damping": damping}), 4.0, 0.005, {"joint.pivot.angle": 0.8})
     y = motion["joint.pivot.angle"][::8] + 0.01 * np.random.default_rng(seed).standard_normal(len(motion.time[::8]))
     return cb.Recording(f"run{seed}", (cb.Observation("joint.pivot.angle", motion.time[::8], y),))
+
+
+def test_what_turns_faster_than_before_is_simulated_in_smaller_steps() -> None:
+    """A wheel that turns by 1.5 rad in a step of the fit's mesh, which no step can follow; and what no smaller step mends is said as the fit's mesh has it."""
+    wheel = cb.Model("wheel", [cb.Body("wheel", mass=1.0, inertia=(0.01,) * 3)], [cb.Joint("axle", "wheel", axis=(0, 1, 0))])
+    with pytest.raises(cb.SimulationError, match="more than 1 rad"):
+        cb.simulate(wheel, 0.1, 0.005, {"joint.axle.rate": 300.0})
+    found = played(wheel, 0.1, 0.005, {"joint.axle.rate": 300.0})
+    assert found.h == 0.0025 and found["joint.axle.angle"][-1] == pytest.approx(30.0)
+    with pytest.raises(cb.SimulationError, match=r"one step of 0\.005 s"):
+        played(wheel, 0.1, 0.005, {"joint.axle.rate": 3000.0})
 
 
 def test_checks_pass_on_data_of_the_model_and_name_what_is_wrong(post: Posterior) -> None:

@@ -21,11 +21,10 @@ from calibody.estimate.layout import PROCESS
 from calibody.estimate.nodes import Nodes, Noise
 from calibody.estimate.noise.hyper import resized
 from calibody.estimate.observed import predicted
-from calibody.estimate.predict import FEWEST_SIMULATED, beginning, own_name, per_run, signals, start, starting
+from calibody.estimate.predict import FEWEST_SIMULATED, beginning, own_name, per_run, played, signals, start, starting
 from calibody.estimate.problem import Problem
 from calibody.recording.signal import Signal
 from calibody.solve.threads import one_thread
-from calibody.steppers.rollout import simulate
 
 if TYPE_CHECKING:
     from calibody.estimate.draws.drawn import Posterior
@@ -117,7 +116,7 @@ def predict(post: Posterior, recording: Recording, window: float | None, draws: 
     problem, found, failed = begun.problem, [], 0
     assert isinstance(problem, Problem)
     target = Target.of(problem, begun.states, begun.theta)
-    numbers = _Numbers.of(post, target, recording)
+    numbers, reason = _Numbers.of(post, target, recording), ""
     for number, row in enumerate(_some(post, draws)):
         random = _random(post.seed, number)
         theta = numbers.drawn(post.raw.eta[row], random)
@@ -127,11 +126,11 @@ def predict(post: Posterior, recording: Recording, window: float | None, draws: 
                 raise SimulationError("No motion was found.")
             x = drawn_motion(problem, 0, motion, theta, random)
             found.append(_simulated(problem, recording, x, theta, result.mesh.h, random))
-        except (SimulationError, NumericalError, np.linalg.LinAlgError):
-            failed += 1
+        except (SimulationError, NumericalError, np.linalg.LinAlgError) as error:
+            failed, reason = failed + 1, f" ({str(error).rstrip('.')})" if isinstance(error, SimulationError) else reason
     if len(found) < FEWEST:
         raise CalibodyError(
-            f'Of {draws} draws only {len(found)} could be simulated over the run "{recording.name}"; take a shorter part of it, recording.cut(end=...).'
+            f'Of {draws} draws only {len(found)} could be simulated over the run "{recording.name}"{reason}; take a shorter part of it, recording.cut(end=...).'
         )
     return Predicted(recording.name, _bands(recording, span, found, problem, level), len(found), failed, level)
 
@@ -236,7 +235,7 @@ def _simulated(problem: Problem, recording: Recording, x: States, theta: np.ndar
     for channel, force in _forces(run, x, duration, random):
         drive[channel] = _added(drive.get(channel), force)
     stepper = problem.stepper()
-    simulated = simulate(
+    simulated = played(
         model, duration, duration / steps, starting(motion, drive, stepper, node), drive, stepper, run.structure.coordinates, contacts=problem.contacts
     )
     times = begin + simulated.h * np.arange(simulated.q.shape[1])
