@@ -2,7 +2,7 @@
 
     python benchmarks/design.py                    # all of it, some minutes
     python benchmarks/design.py foreseen           # the first table alone: furuta, double, arm
-    python benchmarks/design.py arm                # one gain: played, crossed, followed, arm
+    python benchmarks/design.py arm                # one gain: played, crossed, followed, furuta, arm
 
 **Foreseen**: the error bars of the fit of a recording beside those that its drives and start alone let foresee, at the estimate: the demo `furuta`, the race's gentle double pendulum (the folder `shared` beside the repository), and
 the seven-joint arm of `benchmarks/arm.py` (its base parameters).
@@ -14,6 +14,7 @@ band of three (0.1 to 0.5, 2 and 5 Hz) that tells most, and against 0.1 to 5 Hz.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -248,6 +249,23 @@ def floor(joint: cb.Joint, sd: float, rate: float, samples: int) -> float:
     return float(sd / np.sqrt(samples * best.x[0]))
 
 
+def furuta() -> None:
+    """The demo's mechanism, one motor and two angles, thirteen unknowns, some of which nothing tells."""
+    from calibody.demos import write
+    from calibody.experiment import load
+
+    with tempfile.TemporaryDirectory() as folder:
+        experiment = load(write("furuta", Path(folder)))
+        truth = json.loads((Path(folder) / "truth.json").read_text())
+    model = experiment.model().replace({path: value for path, value in truth.items() if path in experiment.estimate()})
+    limits = {"actuator.motor": 2.5, "joint.shaft.angle": 3.0, "joint.hinge.angle": 1.5, "joint.shaft.rate": 25.0, "joint.hinge.rate": 25.0}
+    for seed in (0, 1):
+        gain(
+            f"furuta demo, played, seed {seed}", model, experiment.estimate(), ["joint.shaft.angle", "joint.hinge.angle"], 0.005, 8.0, limits,
+            ["actuator.motor"], 100.0, seed=seed,
+        )  # fmt: skip
+
+
 def arm() -> None:
     built = seven.arm()
     if built is None:
@@ -261,7 +279,7 @@ def arm() -> None:
     gain("seven joints, ways followed", model, unknowns, angles, seven.SD, 10.0, limits, angles, 1000.0, functions=6, improved=1)
 
 
-PARTS = {"foreseen": foreseen, "played": played, "crossed": partial(played, "crossed", (0, 1)), "followed": followed, "arm": arm}
+PARTS = {"foreseen": foreseen, "played": played, "crossed": partial(played, "crossed", (0, 1)), "followed": followed, "furuta": furuta, "arm": arm}
 
 
 def main() -> int:
