@@ -82,12 +82,13 @@ def test_draws_leave_out_what_is_missing_and_say_so() -> None:
         assert e.sd is not None and e.scatter is not None and m.ratio is not None and m.shift is not None
         assert m.sd == pytest.approx(e.scatter, rel=0.15) and abs(m.shift) < 0.3 and not m.remarkable, name
         assert sd == pytest.approx(e.sd, rel=1e-6) and wide == pytest.approx(e.sd, rel=1e-6)
-    assert max(m.estimate.sd / m.sd for m in post.parameters.values() if m.estimate.sd) > 5.0
+        assert m.allowed is None or m.allowed == pytest.approx(e.sd / e.scatter)
+    assert max(m.allowed or 0.0 for m in post.parameters.values()) > 5.0 and "~ the error bar is so many times as wide" in str(post)
 
 
 def test_draws_where_nothing_is_missing_say_nothing_of_it() -> None:
     post = cb.posterior(fitted(recorded(3), h=0.01), samples=100, starts=0)
-    assert not any("lack" in note for note in post.notes)
+    assert not any("lack" in note for note in post.notes) and "~" not in str(post) and all(m.allowed is None for m in post.parameters.values())
 
 
 def test_a_damping_that_drives_is_not_believed(tmp_path: Path) -> None:

@@ -76,8 +76,11 @@ def show_posterior(found: Any, quiet: bool) -> None:
     for name, m in d["parameters"].items():
         e = found.parameters[name]
         sd = f"{e.sd:.2g}" if e.sd is not None else "at bound" if e.at_bound else ""
+        sd += "" if m.get("allowed") is None else " ~"
         table.add_row(plain(name), f"{m['median']:.6g}", f"{m['q05']:.6g}", f"{m['q95']:.6g}", f"{e.value:.6g}", sd, plain(m["unit"]))
     show(table, [])
+    if any(m.get("allowed") is not None for m in d["parameters"].values()):
+        typer.echo("~ wider than the draws: it allows for what the model lacks, and the draws do not")
     from calibody.report.posterior import section
 
     said = section(found)

@@ -187,7 +187,7 @@ def document(post: Posterior) -> dict[str, Any]:
 def _marginal(m: Any) -> dict[str, Any]:
     low, high = m.interval
     out = {"unit": m.unit, "median": m.median, "q05": low, "q95": high, "mean": m.mean, "sd": m.sd, "skewness": m.skewness}
-    return out | {"shift": _number(m.shift), "ratio": _number(m.ratio), "remarkable": m.remarkable, "limit": _number(m.limit)}
+    return out | {"shift": _number(m.shift), "ratio": _number(m.ratio), "remarkable": m.remarkable, "allowed": _number(m.allowed), "limit": _number(m.limit)}
 
 
 def _number(x: float | None) -> float | None:

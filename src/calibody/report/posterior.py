@@ -82,11 +82,16 @@ def _row(name: str, m: Mapping[str, Any], found: Saved) -> dict[str, str]:
         "median": plain(m["median"], 5),
         "interval": f"{plain(m['q05'], 5)} … {plain(m['q95'], 5)}",
         "fit": plain(e.value, 5) + ("" if e.sd is None else f" ± {plain(e.sd, 2)}"),
-        "shift": "" if m["shift"] is None else f"{m['shift']:+.2f}",
+        "shift": "" if m["shift"] is None else signed(m["shift"]),
         "ratio": "" if m["ratio"] is None else f"{m['ratio']:.2f}",
-        "skewness": f"{m['skewness']:+.2f}",
-        "marked": "yes" if m["remarkable"] else "",
+        "skewness": signed(m["skewness"]),
+        "marked": "; ".join(["yes"] * m["remarkable"] + ([] if m.get("allowed") is None else [f"the error bar is {m['allowed']:.2g} times as wide"])),
     }
+
+
+def signed(x: float) -> str:
+    """With two digits behind the point; zero has no sign."""
+    return "0.00" if abs(x) < 0.005 else f"{x:+.2f}"
 
 
 def drawn(found: Saved, starts: Mapping[str, float]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibody import html
 from calibody.errors import CalibodyError
+from calibody.estimate.missing.misled import TOLD
 from calibody.solve import importance
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ class Marginal:
         if self.shift is None or self.ratio is None:
             return True
         return abs(self.shift) > SHIFTED or abs(self.ratio - 1.0) > WIDER or abs(self.skewness) > SKEWED
+
+    @property
+    def allowed(self) -> float | None:
+        """How many times as wide as its scatter the error bar is, because it allows for what the model lacks: by so much an interval of the draws is too narrow. None where there is nothing to say."""
+        sd, scatter = self.estimate.sd, self.estimate.scatter
+        return sd / scatter if sd and scatter and sd > TOLD * scatter else None
 
     @property
     def limit(self) -> float | None:
@@ -255,10 +262,12 @@ def described(post: Posterior) -> str:
     for name, m in post.parameters.items():
         low, high = m.interval
         sd = f"{m.estimate.sd:.2g}" if m.estimate.sd is not None else "at bound" if m.estimate.at_bound else "none"
-        mark = " *" if m.remarkable and m.estimate.sd is not None else ""
+        mark = (" *" if m.remarkable and m.estimate.sd is not None else "") + ("" if m.allowed is None else f" ~{m.allowed:.2g}")
         lines.append(f"{name:{width}}  {m.median:12.6g} {low:12.6g} {high:12.6g}  {m.estimate.value:12.6g} {sd:>9}  {m.unit}{mark}")
     if any(m.remarkable and m.estimate.sd is not None for m in post.parameters.values()):
         lines.append("* not what the fit's error bar says: shifted by more than 0.3 of it, wider or narrower by a fifth, or skewed")
+    if any(m.allowed is not None for m in post.parameters.values()):
+        lines.append("~ the error bar is so many times as wide: it allows for what the model lacks, and the draws do not")
     for k, m in enumerate(post.modes if len(post.modes) > 1 else ()):
         lines.append(f"explanation {k + 1} ({m.found_by}): {100.0 * m.mass:.3g} %, " + ", ".join(f"{n} = {v:.5g}" for n, v in m.values.items()))
     return "\n".join([*lines, *(f"note: {n}" for n in post.notes)])

@@ -11,13 +11,18 @@
     byId("corner").style.height = `${Math.max(Math.min(width, 190 * n), 260)}px`;
     const shades = c.mode.map((m) => tones[(m - 1) % tones.length]), short = (name) => name.split(".").slice(-2).join(".");
     const small = (text) => ({ title: { text, standoff: 6, font: { size: 11 } } });
+    const ticks = c.draws.map((d, j) => { // beside zero one to either side, in every panel
+      const most = 0.75 * Math.max(2.4 * (c.sds[j] || 0), ...unpack(d).map(Math.abs)), ten = 10 ** Math.floor(Math.log10(most));
+      const t = most > 0 && Number((ten * [5, 2, 1].find((f) => f * ten <= most)).toPrecision(1));
+      return t ? { tickvals: [-t, 0, t], ticktext: [`−${t}`, "0", `${t}`] } : { nticks: 3 };
+    });
     let k = 0;
     for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) {
       k++;
       const x = unpack(c.draws[j]), y = unpack(c.draws[i]), tag = k > 1 ? k : "", last = i === n - 1;
       const base = { xaxis: `x${tag}`, yaxis: `y${tag}`, showlegend: false, hoverinfo: "skip" };
-      axes[`xaxis${tag}`] = { domain: [j * size + gap, (j + 1) * size], anchor: `y${tag}`, showticklabels: last, nticks: 3, ...(last ? small(`${short(c.names[j])}<br>− ${Number(c.estimates[j].toPrecision(4))} [${c.units[j] || "1"}]`) : {}), tickfont: { size: 10 } };
-      axes[`yaxis${tag}`] = { domain: [1 - (i + 1) * size + gap, 1 - i * size], anchor: `x${tag}`, showticklabels: j === 0 && i > 0, nticks: 3, ...(j === 0 && i > 0 ? small(short(c.names[i])) : {}), tickfont: { size: 10 } };
+      axes[`xaxis${tag}`] = { domain: [j * size + gap, (j + 1) * size], anchor: `y${tag}`, showticklabels: last, ...ticks[j], ...(last ? small(`${short(c.names[j])}<br>− ${Number(c.estimates[j].toPrecision(4))} [${c.units[j] || "1"}]`) : {}), tickfont: { size: 10 } };
+      axes[`yaxis${tag}`] = { domain: [1 - (i + 1) * size + gap, 1 - i * size], anchor: `x${tag}`, showticklabels: j === 0 && i > 0, ...(i > j ? ticks[i] : { nticks: 3 }), ...(j === 0 && i > 0 ? small(short(c.names[i])) : {}), tickfont: { size: 10 } };
       const sx = c.sds[j], sy = c.sds[i], turn = Array.from({ length: 61 }, (_, a) => (a / 60) * 2 * Math.PI);
       if (i === j) {
         traces.push({ type: "histogram", x, histnorm: "probability density", marker: { color: color("fitted") }, opacity: 0.6, ...base });
