@@ -257,7 +257,7 @@ def furuta() -> None:
     with tempfile.TemporaryDirectory() as folder:
         experiment = load(write("furuta", Path(folder)))
         truth = json.loads((Path(folder) / "truth.json").read_text())
-    model = experiment.model().replace({path: value for path, value in truth.items() if path in experiment.estimate()})
+        model = experiment.model().replace({path: value for path, value in truth.items() if path in experiment.estimate()})
     limits = {"actuator.motor": 2.5, "joint.shaft.angle": 3.0, "joint.hinge.angle": 1.5, "joint.shaft.rate": 25.0, "joint.hinge.rate": 25.0}
     for seed in (0, 1):
         gain(

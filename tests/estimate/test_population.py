@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import chi2, t
@@ -52,3 +55,11 @@ def test_a_population_of_a_fit_and_what_has_none() -> None:
     single = cb.fit(model, runs[:2], {"body.rod.com.z": cb.Unknown(-0.45, per_run=True)}, h=0.02)
     with pytest.raises(cb.CalibodyError, match="too few"):
         cb.population(single)
+
+
+@pytest.mark.slow
+def test_lengths_of_ten_pendulums_have_the_population_that_they_were_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty times ten runs, each of another double pendulum, fitted from angles (`examples/stein_study.py lengths`): the 95 % intervals of both means and of the covariance hold the truth at least 18 times."""
+    pytest.importorskip("jax")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    assert np.all(importlib.import_module("stein_study").lengths(20) >= 18)
