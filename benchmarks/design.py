@@ -81,20 +81,27 @@ def foreseen() -> None:
         began = time.process_time()
         result = cb.fit(model, run, unknowns)
         line("race, gentle double", ratios(result, of_result(result, unknowns)), time.process_time() - began)
-    built = seven.arm()
-    if built is None:
+    began = time.process_time()
+    found = of_the_arm()
+    if found is None:
         print("The arm is left out: pybullet's data are not installed.")
         return
+    line("seven joints", found, time.process_time() - began)
+
+
+def of_the_arm() -> np.ndarray | None:
+    """Ratios of the seven-joint arm; None without its file."""
+    built = seven.arm()
+    if built is None:
+        return None
     model, joints, friction = built
-    began = time.process_time()
     model = model.replace({f"joint.{j}.friction_rate": VISCOUS for j in joints})
     run = seven.recorded(model, joints, SECONDS)
     guess, unknowns = seven.guessed(model, joints, friction)
     result = cb.fit(guess, run, unknowns)
     motion = result.motion()
     ways = {f"joint.{j}.angle": (motion.time - motion.time[0], motion[f"joint.{j}.angle"]) for j in joints}
-    expected = cb.forecast(result.model, dict.fromkeys(unknowns), list(ways), seven.SD, run.duration, ways, rate=1000.0)
-    line("seven joints", ratios(result, expected), time.process_time() - began)
+    return ratios(result, cb.forecast(result.model, dict.fromkeys(unknowns), list(ways), seven.SD, run.duration, ways, rate=1000.0))
 
 
 # -- gains ---------------------------------------------------------------------------------------------------------------------------------

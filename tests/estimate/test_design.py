@@ -324,6 +324,16 @@ def test_the_error_bars_of_the_race_are_foreseen(shared: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_error_bars_of_a_seven_joint_arm_are_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frictions, single numbers and base combinations, 76 bars, of a fit whose mesh is refined until it moves nothing."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = importlib.import_module("design").of_the_arm()
+    if found is None:
+        pytest.skip("pybullet's data are not installed")
+    assert len(found) > 60 and 0.8 < found.min() and found.max() < 1.2
+
+
+@pytest.mark.slow
 def test_played_drives_tell_three_times_as_much_as_a_chirp_to_5_hz(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the defaults: of the same root mean square of both drives and within the same limits, which hold on a mesh of 1 ms."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
