@@ -56,7 +56,7 @@ MINUTES = 5.0
 
 @pytest.mark.slow
 def test_eight_experiments_tell_the_ten_numbers_in_minutes() -> None:
-    """The whole example [kraus2006], 14.2, which took 4.5 hours. Seen: 172 s of processor time and 123 s by the clock with an empty cache on two idle cores."""
+    """The whole example [kraus2006], 14.2, which took 4.5 hours. Seen: 7 iterations, 2.8 standard deviations at most, 154 s of processor time, 123 s by the clock with an empty cache on two idle cores, 5.2 GB."""
     began = time.process_time()
     result = example.fitted()
     assert result.converged and result.iterations <= 12
