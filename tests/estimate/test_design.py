@@ -200,6 +200,22 @@ def test_a_design_begins_at_a_fit_and_adds_to_it(played: cb.Design) -> None:
         cb.design(two_links(), {"body.lower.mass": None}, ANGLES, 0.003, 4.0, limits, present=present)
 
 
+def test_a_design_begins_at_moments_that_no_body_has() -> None:
+    """The file's two others are too small, so that the estimate of one alone exceeds their sum: the fit says so, and the next experiment is designed all the same."""
+    made = pendulum().replace({"body.arm.inertia.yy": 0.07}, check=False)
+    u = 1.2 * np.sin(3.0 * TIMES)
+    motion = cb.simulate(made, 4.0, 0.02, {}, {"actuator.motor": (TIMES, u)})
+    y = motion["joint.hinge.angle"] + 0.002 * np.random.default_rng(0).standard_normal(len(motion.time))
+    run = cb.Recording("run", (cb.Observation("joint.hinge.angle", motion.time, y, 0.002),), (cb.Drive("actuator.motor", cb.Signal(TIMES, u)),))
+    unknowns = dict.fromkeys(["body.arm.inertia.yy", "joint.hinge.damping"])
+    present = cb.fit(pendulum(), run, unknowns, h=0.02)
+    assert present.converged and any("not physically possible" in note for note in present.notes)
+    how = {"present": present, "rate": 50.0, "starts": 1, "improved": 1, "rounds": 0, "functions": 3}
+    found = cb.design(pendulum(), unknowns, ["joint.hinge.angle"], 0.002, 2.0, {"actuator.motor": 1.0, "joint.hinge.angle": 1.2}, **how)
+    e = found.forecast.parameters["body.arm.inertia.yy"]
+    assert e.value == pytest.approx(0.07, abs=0.002) and found.before is not None and found.forecast.worst < found.before.worst
+
+
 def test_joints_stay_within_the_stops_of_the_model_where_nothing_else_is_asked_for() -> None:
     """Rigid ones: those that give way are forces. Bodies that a clearance cannot know are named."""
     stops = (
