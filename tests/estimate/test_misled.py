@@ -9,6 +9,7 @@ import pytest
 from estimate.test_suspects import CASES, DAMPING, INERTIA, LENGTH, MASS, fitted, pendulum, recorded
 
 import calibody as cb
+from calibody.estimate.designs.design import lacking
 from calibody.estimate.designs.forecast import Planned
 from calibody.estimate.missing.misled import allowed
 from calibody.experiment.folder import write
@@ -84,11 +85,13 @@ def test_draws_leave_out_what_is_missing_and_say_so() -> None:
         assert sd == pytest.approx(e.sd, rel=1e-6) and wide == pytest.approx(e.sd, rel=1e-6)
         assert m.allowed is None or m.allowed == pytest.approx(e.sd / e.scatter)
     assert max(m.allowed or 0.0 for m in post.parameters.values()) > 5.0 and "~ the error bar is so many times as wide" in str(post)
+    assert "no recording makes that part smaller" in lacking(result)[0]
 
 
 def test_draws_where_nothing_is_missing_say_nothing_of_it() -> None:
     post = cb.posterior(fitted(recorded(3), h=0.01), samples=100, starts=0)
     assert not any("lack" in note for note in post.notes) and "~" not in str(post) and all(m.allowed is None for m in post.parameters.values())
+    assert lacking(post.result) == []
 
 
 def test_a_damping_that_drives_is_not_believed(tmp_path: Path) -> None:

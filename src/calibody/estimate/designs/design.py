@@ -23,6 +23,7 @@ from calibody.estimate.designs.waves import BASES
 from calibody.estimate.designs.within import Within, limits_of, shapeless, with_pairs
 from calibody.estimate.foresee import foresee
 from calibody.estimate.identifiability import Identifiability
+from calibody.estimate.missing.misled import widest
 from calibody.estimate.reported import reported
 from calibody.model import Model
 from calibody.recording.recording import Recording
@@ -212,6 +213,14 @@ def less_known(found: Forecast, recorded: Mapping[str, float | None]) -> list[st
     ]
 
 
+def lacking(present: Result) -> list[str]:
+    """That no recording makes smaller what the present error bars allow for."""
+    return [
+        f"The present error bars allow for what the model seems to lack (that of {name} is {times:.2g} times as wide as its scatter), those to be expected do not: no recording makes that part smaller. Mend the model first."
+        for name, times in widest(present.parameters)
+    ]
+
+
 def _notes(search: Search, how: Designing, present: Result | None) -> tuple[str, ...]:
     out = []
     if how.clearance is not None and (bodies := shapeless(search.touched)):
@@ -225,6 +234,7 @@ def _notes(search: Search, how: Designing, present: Result | None) -> tuple[str,
         out.append(
             f"{hidden} of {len(search.planned.theta)} directions of the unknowns did not show in any excitation that was tried: no motion within these limits tells them."
         )
+    out += [] if present is None else lacking(present)
     if not search.shape.following:
         known = "the present estimate alone" if present is None else f"{DRAWN} mechanisms that the present fit leaves possible"
         out.append(f"The drives are played without a controller: the limits were looked at with {known}.")

@@ -31,7 +31,7 @@ from calibody.estimate.draws.stretch import SAID
 from calibody.estimate.draws.target import Target
 from calibody.estimate.draws.tempered import tempered
 from calibody.estimate.fit import fit
-from calibody.estimate.missing.misled import TOLD
+from calibody.estimate.missing.misled import widest
 from calibody.estimate.reported import values_of
 from calibody.estimate.result import Result
 from calibody.estimate.sweep import sweep
@@ -535,12 +535,9 @@ def _notes(result: Result, post: Posterior, rest: Rest | None) -> list[str]:
 
 def _lacking(result: Result) -> list[str]:
     """That error bars are wider than the draws, where one is by as much as the fit says too."""
-    wider = {name: e.sd / e.scatter for name, e in result.parameters.items() if e.sd and e.scatter}
-    name = max(wider, key=lambda n: wider[n], default="")
-    if not name or wider[name] < TOLD:
-        return []
     return [
-        f"The error bars allow for what the model seems to lack, and the draws and bands do not: that of {name} is {wider[name]:.2g} times as wide as its draws. Take intervals of parameters from the error bars until the model is mended."
+        f"The error bars allow for what the model seems to lack, and the draws and bands do not: that of {name} is {times:.2g} times as wide as its draws. Take intervals of parameters from the error bars until the model is mended."
+        for name, times in widest(result.parameters)
     ]
 
 

@@ -18,8 +18,9 @@ faults would answer it with yes. A design (`forecast.py`) begins with the error 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from calibody.estimate.identifiability import Determined
 from calibody.estimate.reported import Reported, reported
 from calibody.estimate.uncertainty import Uncertainty
 from calibody.estimate.unknowns import Entry
+
+if TYPE_CHECKING:
+    from calibody.estimate.result import Estimate
 
 TOLD = 1.1
 """Error bar over its scatter from which that is said."""
@@ -82,3 +86,10 @@ def sentences(found: Uncertainty) -> list[str]:
     return [
         f"The error bars allow for what the model seems to lack: that of {found.reported.names[k]} is {found.sd[k]:.2g}, with {scatter[k]:.2g} of scatter in it. They shrink when the model is mended, not with more recordings."
     ]
+
+
+def widest(parameters: Mapping[str, Estimate]) -> list[tuple[str, float]]:
+    """The parameter whose error bar allows for most, and how many times as wide as its scatter it is; empty where that is not worth saying."""
+    times = {name: e.sd / e.scatter for name, e in parameters.items() if e.sd and e.scatter}
+    name = max(times, key=lambda n: times[n], default="")
+    return [(name, times[name])] if name and times[name] >= TOLD else []
