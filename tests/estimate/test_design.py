@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import calibody as cb
+import calibody.report.design as page
 from calibody.estimate.designs.design import less_known
 from calibody.estimate.designs.excitation import Followed
 from calibody.estimate.designs.waves import BASES
@@ -200,7 +201,7 @@ def test_a_design_begins_at_a_fit_and_adds_to_it(played: cb.Design) -> None:
         cb.design(two_links(), {"body.lower.mass": None}, ANGLES, 0.003, 4.0, limits, present=present)
 
 
-def test_a_design_begins_at_moments_that_no_body_has() -> None:
+def test_a_design_begins_at_moments_that_no_body_has(tmp_path: Path) -> None:
     """The file's two others are too small, so that the estimate of one alone exceeds their sum: the fit says so, and the next experiment is designed all the same."""
     made = pendulum().replace({"body.arm.inertia.yy": 0.07}, check=False)
     u = 1.2 * np.sin(3.0 * TIMES)
@@ -214,6 +215,10 @@ def test_a_design_begins_at_moments_that_no_body_has() -> None:
     found = cb.design(pendulum(), unknowns, ["joint.hinge.angle"], 0.002, 2.0, {"actuator.motor": 1.0, "joint.hinge.angle": 1.2}, **how)
     e = found.forecast.parameters["body.arm.inertia.yy"]
     assert e.value == pytest.approx(0.07, abs=0.002) and found.before is not None and found.forecast.worst < found.before.worst
+    assert found.lacking == ()
+    for one, words in ((found, 'headline good">Drives are played'), (replace(found, lacking=("something",)), "would be known to")):
+        page.write(one, tmp_path)
+        assert words in (tmp_path / "design.html").read_text()
 
 
 def test_joints_stay_within_the_stops_of_the_model_where_nothing_else_is_asked_for() -> None:

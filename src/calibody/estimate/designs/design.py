@@ -67,6 +67,8 @@ class Design:
     evaluations: int
     seconds: float
     notes: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
+    """Of them the one that says what no recording makes smaller: the model lacks something."""
 
     @property
     def motion(self) -> Motion:
@@ -194,6 +196,7 @@ def _outcome(search: Search, how: Designing, z: np.ndarray, present: Result | No
         evaluations=len(search.kept),
         seconds=seconds,
         notes=(*less_known(forecast, beside), *_notes(search, how, present)),
+        lacking=() if present is None else tuple(lacking(present)),
     )
 
 
