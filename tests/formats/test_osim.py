@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -195,7 +196,7 @@ def _differences(model: cb.Model, pose: dict) -> np.ndarray:
     M, held, forces = theirs.T @ np.array(pose["M"]) @ theirs, theirs.T @ np.array(pose["at_rest"]), theirs.T @ np.array(pose["in_motion"])
     links = [structure.body_link[s.body] for s in model.sites]
     sites = [frames.H[:, :3, k, 0] @ s.position + frames.H[:, 3, k, 0] for s, k in zip(model.sites, links, strict=True)]
-    markers = np.abs(np.array(sites) - [pose["markers"][s.name] for s in model.sites]).max()
+    markers = np.abs(np.array(sites) - [pose["markers"][s.name] for s in model.sites]).max(initial=0.0)
     return np.array([markers, *(np.abs(x - y).max() / np.abs(y).max() for x, y in ((mass, M), (rest, held), (needed, forces)))])
 
 
@@ -306,6 +307,28 @@ def test_the_whole_body_against_opensim(tmp_path: Path, shared: Path) -> None:
     The knees have no speed here: where two rotations of a joint follow its coordinate, OpenSim's forces of their speeds are not those that its mass matrix asks for (0.2 N m at 3 rad/s; the next test has ours)."""
     near(compare(shared / RAJAGOPAL, tmp_path, str(tmp_path / "version4.osim"), KNEES))
     near(compare(shared / RAJAGOPAL, tmp_path, still=KNEES), 1e-5)
+
+
+OSIM_RL = (
+    "arm26",
+    "arm2dof6musc",
+    "gait9dof18musc",
+    "gait14dof22musc_20170320",
+    "gait14dof22musc_planar_20170320",
+    "gait14dof22musc_pros_20180507",
+    "hop8dof9musc",
+)
+FOLDER = os.environ.get("CALIBODY_OSIM_RL", "")
+"""Of the models in the source distribution of osim-rl 3.0.11 (pip download --no-deps osim-rl): osim/models."""
+
+
+@opensim
+@pytest.mark.peer
+@pytest.mark.skipif(not FOLDER, reason="CALIBODY_OSIM_RL names no folder with the models of osim-rl")
+@pytest.mark.parametrize("name", OSIM_RL)
+def test_models_of_others_against_opensim(tmp_path: Path, name: str) -> None:
+    """Of the 13 models of osim-rl eleven load; refused are one that is no XML and one whose wrist has an axis that follows no coordinate one to one."""
+    near(compare(Path(FOLDER) / f"{name}.osim", tmp_path))
 
 
 def test_forces_of_speeds_follow_from_the_mass_matrix(shared: Path) -> None:
