@@ -201,7 +201,9 @@ def test_the_page_on_people_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert abs(value - true) < 3.0 * sd
     assert all(float(re.findall(r"(\d+) %", line)[-1]) > 85.0 for line in (hip, knee))
     assert plate.startswith("the plate read ") and 5.0 < float(plate.split()[3]) < 19.0  # 12 N
-    assert sorted(p.name for p in (tmp_path / "trial_results").iterdir()) == ["moments.sto", "moments_sd.sto", "motion.mot", "powers.sto", "powers_sd.sto"]
+    assert sorted(p.name for p in (tmp_path / "trial_results").iterdir()) == [
+        "moments.sto", "moments_sd.sto", "motion.mot", "motion_sd.mot", "powers.sto", "powers_sd.sto",
+    ]  # fmt: skip
 
 
 def test_the_page_on_contact_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ correlations and every number in the text come from all samples. Arrays travel a
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -240,7 +240,13 @@ def _forces(found: Saved, starts: Mapping[str, float]) -> list[dict[str, Any]]:
             values = {part: rows[column].to_numpy()[kept] for part, column in parts.items()}
             if all(not np.any(v) for v in values.values()):
                 continue
-            entry = {"run": run, "name": group, "unit": _unit(group), "time": time, "parts": {part or "value": packed(v) for part, v in values.items()}}
+            entry = {
+                "run": run,
+                "name": group,
+                "unit": _unit(group, columns),
+                "time": time,
+                "parts": {part or "value": packed(v) for part, v in values.items()},
+            }
             out.append(entry | _bars(bars, str(run), parts, starts))
     return out
 
@@ -258,8 +264,10 @@ def _rank(group: str, found: Saved) -> int:
     return 3 if "reaction" in group or group.startswith("loop.") else 4
 
 
-def _unit(group: str) -> str:
-    """Of a force, or of a joint's place; of a joint's own force none is told (N or N m)."""
+def _unit(group: str, columns: Sequence[str]) -> str:
+    """Of a force, or of a joint's place; a joint that turns has an angle among the columns, and a moment."""
+    if group.endswith(".force") and group.removesuffix("force") + "angle" in columns:
+        return "N m"
     if group.endswith((".power", ".angle", ".position")):
         return {"power": "W", "angle": "rad", "position": "m"}[group.rpartition(".")[2]]
     return "N m" if group.endswith("torque") else "N" if "reaction" in group or group.startswith("loop.") else ""

@@ -235,9 +235,15 @@ const report = (() => {
     }
     const banded = Object.values(f.bars).some((b) => unpack(b.time).length >= BAND);
     if (banded) parts.forEach(([part], k) => { // edges first, so that lines lie on them
-      const b = f.bars[part], x = b ? unpack(b.time) : [], v = b ? unpack(b.value) : [], sd = b ? unpack(b.sd) : [];
+      const b = f.bars[part];
+      if (!b) return;
+      const x = unpack(b.time), sd = unpack(b.sd), y = unpack(f.parts[part]), inside = Array.from(t, (_, i) => i).filter((i) => t[i] >= x[0] && t[i] <= x[x.length - 1]);
+      const half = inside.map((i) => { // the sd between its instants
+        const j = Math.max(1, x.findIndex((v) => v >= t[i])), w = (t[i] - x[j - 1]) / (x[j] - x[j - 1]);
+        return 1.96 * ((1 - w) * sd[j - 1] + w * sd[j]);
+      });
       [1, -1].forEach((sign, edge) => traces.unshift({
-        x, y: Array.from(v, (a, i) => a + 1.96 * sign * sd[i]), mode: "lines", line: { width: 0, color: tones[k] }, hoverinfo: "skip", name: "95 % band", showlegend: edge === 0 && k === 0,
+        x: inside.map((i) => t[i]), y: inside.map((i, n) => y[i] + sign * half[n]), mode: "lines", line: { width: 0, color: tones[k] }, hoverinfo: "skip", name: "95 % band", showlegend: edge === 0 && k === 0,
         ...(edge === 0 ? { fill: "tonexty", fillcolor: `${tones[k]}2e` } : {}),
       }));
     });
