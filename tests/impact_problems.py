@@ -15,7 +15,7 @@ from calibody.steppers.events import Event
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from impact_study import drop, square_model
 
-__all__ = ["STOP", "cube_model", "drop", "guesses", "square_model", "stop_model", "stop_motion", "stop_recording", "toss"]
+__all__ = ["STOP", "box_model", "cube_model", "drop", "guesses", "square_model", "stop_model", "stop_motion", "stop_recording", "thrown", "toss"]
 
 STOP = {"body.arm.inertia.yy": 0.005, "joint.hinge.friction": 0.02, "limit.stop.position": 0.2, "limit.stop.restitution": 0.6}
 FINE = 0.00025
@@ -80,3 +80,26 @@ def toss(seed: int, duration: float, rate: float = 148.0, sd: tuple[float, float
     observed = [cb.Observation(f"body.cube.position.{c}", t, place[:, i], sd[0]) for i, c in enumerate("xyz")]
     observed += [cb.Observation(f"body.cube.angle.{c}", t, turn.as_rotvec()[:, i], sd[1]) for i, c in enumerate("xyz")]
     return cb.Recording(f"toss{seed}", tuple(observed)), motion.events
+
+
+def box_model() -> cb.Model:
+    """A flat box in a plane, with one friction of impacts and another of sliding."""
+    half = (0.06, 0.05, 0.03)
+    joints = [cb.Joint("x", "block", "slide", axis=(1, 0, 0)), cb.Joint("z", "block", "slide", axis=(0, 0, 1)), cb.Joint("turn", "block", axis=(0, 1, 0))]
+    contact = cb.Contact("floor", "hull", friction=0.25, restitution=0.3, sliding_friction=0.35)
+    block = cb.Body("block", mass=0.5, inertia=(7.5e-4,) * 3)
+    return cb.Model("box", [block], joints, geometries=[cb.Geometry("hull", "block", "box", half)], contacts=[contact])
+
+
+def thrown(
+    seed: int, duration: float = 0.8, rate: float = 250.0, sd: tuple[float, float] = (2e-4, 2e-3), fine: int = 64
+) -> tuple[cb.Recording, tuple[Event, ...]]:
+    """The box, thrown across the floor until it slides and stops (friction of the simulation is of first order: it takes `fine` steps per sample); and its impacts."""
+    random, model = np.random.default_rng(seed), box_model()
+    initial = {"joint.z.position": 0.2, "joint.turn.angle": random.uniform(-1.5, 1.5), "joint.x.rate": random.uniform(1, 2)}
+    initial |= {"joint.z.rate": random.uniform(-0.5, 0.5), "joint.turn.rate": random.uniform(-6, 6)}
+    motion = cb.simulate(model, duration, h=1.0 / rate / fine, initial=initial)
+    t, observed = motion.time[::fine], []
+    for channel, own in (("joint.x.position", sd[0]), ("joint.z.position", sd[0]), ("joint.turn.angle", sd[1])):
+        observed.append(cb.Observation(channel, t, motion[channel][::fine] + own * random.standard_normal(len(t)), own))
+    return cb.Recording(f"throw{seed}", tuple(observed)), motion.events

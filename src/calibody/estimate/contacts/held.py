@@ -1,7 +1,7 @@
 """What changes of lasting contact while a fit is on its way: where it sticks and slips, and how long it lasts.
 
 After every step, node by node, all places of a contact together (of corners that rest on each other only the sum of their forces is known): what sticks with more friction than
-`mu lambda_n` slips against it, what slips backwards sticks. Each node is changed `MOST` times at most, and stays as it is then.
+`mu lambda_n` slips against it, what slips backwards sticks. Each node is changed `MOST` times at most, and sticks then: a slip of no speed has no direction, and equations that have none no solution.
 Once that is settled: a place that would have to pull has left (`released`). Once the equations hold: where the motion goes through something again right after, it has not (`prolonged`).
 """
 
@@ -22,6 +22,8 @@ from calibody.model import Model
 MOST = 3
 MORE = 1e-4
 """By how much more than the law allows friction is too much, relative."""
+CREEPS = 3e-4
+"""Of the fastest slip of a hold in space, below which a place at rest is taken to stick: rounding and noise decide its direction."""
 SHORTEST = 3
 """Nodes of a hold that is worth one."""
 PULLING = 1e-6
@@ -37,14 +39,19 @@ def flipped(run: Struck, model: Model, numbers: Numbers, states: States) -> list
     _, J = held.places(run.structure, numbers, spots, states.q)
     v = _ahead(run, J, states, e)
     before = _behind(run, J, states, e)
+    speed = np.sqrt(np.maximum((v**2).sum(axis=1), (before**2).sum(axis=1)))
+    fastest = np.array([speed[held.hold[e] == i].max(initial=0.0) for i in range(len(held.holds))])
+    still = (speed < CREEPS * fastest[held.hold[e]]) & (held.tangents[e] == 2)
     modes = [h.modes.copy() for h in held.holds]
     flips = [np.zeros(len(h.modes), dtype=np.int64) if h.flips is None else h.flips.copy() for h in held.holds]
     for group in _groups(run, spots.owner):
         now = held.modes[e[group]]
-        new = _mode(now, force[group], v[group], before[group], held.tangents[e[group]], spots.sliding[held.spots[e[group]]])
+        new = _mode(now, force[group], v[group], before[group], held.tangents[e[group]], held.friction(spots, e[group]))
+        if still[group][now != STICKS].all():
+            new[now != STICKS] = STICKS
         for m, mode, old in zip(group, new, now, strict=True):
             i, k = held.hold[e[m]], held.mesh[e[m]]
-            if mode != old and flips[i][k] < MOST:
+            if mode != old and flips[i][k] < MOST + (mode == STICKS):
                 modes[i][k], flips[i][k] = mode, flips[i][k] + 1
     landed = _landed(run, J, states, spots)
     for i, hold in enumerate(held.holds):  # at the start of a flight, which has no force, as right after, but for what an impact in the plane did
@@ -73,6 +80,9 @@ def _landed(run: Struck, J: np.ndarray, states: States, spots: Spots) -> dict[in
         if impulses is None or any(s.tangents != 1 for s in seats):
             continue
         L = np.array([states.parts[IMPACTS][s.strike, 1:] if s.own else impulses[k, 1:] for (_, k), s in zip(group, seats, strict=True)])
+        strike = run.strikes[seats[0].strike]
+        if not all(strike.across) and not any(s.own for s in seats):  # they rub for it
+            L[0] += states.parts[IMPACTS][seats[0].strike, 1:]
         start = np.array([np.flatnonzero(held.hold == i)[0] for i, _ in group])
         v = _ahead(run, J, states, start)
         new = _mode(np.array([s.mode for s in seats]), L, v, v, np.ones(len(seats), dtype=int), spots.friction[[s.spot for s in seats]])

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from calibody.estimate.contacts.flights import Struck
-from calibody.estimate.contacts.hits import Hit
-from calibody.estimate.contacts.lasting import BEGIN, END, STICKS, Hold, touched
-from calibody.estimate.contacts.staying import noise, slipping
+from calibody.estimate.contacts.flights import SHORTEST, Struck
+from calibody.estimate.contacts.hits import Hit, gaps
+from calibody.estimate.contacts.lasting import BEGIN, END, STICKS, Hold, touched, turned
+from calibody.estimate.contacts.staying import gap_sd, noise, slipping
 from calibody.estimate.contacts.strikes import directions
 from calibody.estimate.layout import PUSHES, SEATS, States
 from calibody.mechanics.kinematics import difference
@@ -22,6 +22,16 @@ from calibody.steppers.events import SLIP, STICK
 
 RELEASED = 2.0
 """Steps, or sampling periods, before an impact within which a place that leaves does so by it."""
+HIGH = 0.5
+"""Standard deviations that a sample leaves of a gap, above which a place would bounce that does not stay closed then."""
+NEARLY = 0.03
+"""The same beside an impact, whose place touches not yet at the node that is looked at."""
+PULLED = 0.3, 3.0
+"""Times gravity with which it falls back at least and at most."""
+MANY = 10
+"""Bounces that are taken to be of one height, at most."""
+CLOSE = 0.2
+"""Steps by which the time that bounces take may be off."""
 DEPENDENT = 1e-6
 """Part of a row that others do not explain, from which it is one of its own."""
 
@@ -34,6 +44,15 @@ def landings(hits: Sequence[Hit], start: float) -> list[Hit]:
             continue
         out.append(hit)
     return out
+
+
+def joined(before: Sequence[Hit], then: Sequence[Hit], h: float) -> list[Hit]:
+    """Impacts of a place before it stays closed, and what then happens. The last of them is its landing where it comes back at once."""
+    out, after = list(before), list(then)
+    while out and (own := next((hit for hit in after if hit.until is not None and hit.spot == out[-1].spot), None)) and own.time - out[-1].time < RELEASED * h:
+        after = [replace(hit, time=out[-1].time) if hit.time == own.time else hit for hit in after]
+        out.pop()
+    return [*out, *after]
 
 
 def holds_of(run: Struck, hits: Sequence[Hit]) -> list[Hold]:
@@ -152,8 +171,23 @@ def finer(hold: Hold, old: np.ndarray, new: np.ndarray) -> Hold:
 def marked(run: Struck, model: Model, numbers: Numbers, states: States) -> Struck:
     """With the rows that are of their own, and impacts that stick or slip as what they begin does."""
     run = _marked(run, model, numbers, states)
+    if not run.seats:
+        return run
     own = {s.strike for s in run.seats if s.own}
-    return replace(run, strikes=tuple(replace(s, **friction(run, i)) if i in own else s for i, s in enumerate(run.strikes))) if own else run
+    strikes = [replace(s, **friction(run, i)) if i in own else replace(s, across=_across(run, i, model, numbers, states)) for i, s in enumerate(run.strikes)]
+    return replace(run, strikes=tuple(strikes))
+
+
+def _across(run: Struck, strike: int, model: Model, numbers: Numbers, states: States) -> tuple[bool, bool]:
+    """Whether it is an equation of its own, beside those of places that stay closed, that an impact sticks."""
+    seats, s = [seat for seat in run.seats if seat.strike == strike], run.strikes[strike]
+    if not seats or not s.tangents:
+        return (True, True)
+    node, which = run.around[1, 1, strike], [*(seat.spot for seat in seats), s.spot]
+    _, J = touched(run.structure, numbers, run.spots(model), states.q[:, node : node + 1], np.array(which), np.zeros(len(which), dtype=np.int64))
+    J = turned(J, np.array([*(seat.turn for seat in seats), s.turn]), np.array([*(seat.tangents for seat in seats), s.tangents]))
+    closed, stuck = [True] * len(which), [*(seat.tangents if seat.mode == STICKS else 0 for seat in seats), s.tangents]
+    return _independent(list(J), closed, stuck, NEARLY)[1][-1]
 
 
 def _marked(run: Struck, model: Model, numbers: Numbers, states: States) -> Struck:
@@ -185,20 +219,103 @@ def _marked(run: Struck, model: Model, numbers: Numbers, states: States) -> Stru
     return run.held_by([replace(h, normal=n, across=a) for h, n, a in zip(plain, normal, across, strict=True)])
 
 
-def _independent(J: list[np.ndarray], closed: list[bool], tangents: list[int]) -> tuple[list[bool], list[tuple[bool, bool]]]:
+def _independent(J: list[np.ndarray], closed: list[bool], tangents: list[int], dependent: float = DEPENDENT) -> tuple[list[bool], list[tuple[bool, bool]]]:
     """Which normals, and then which tangents that stick, are rows of their own."""
     basis: list[np.ndarray] = []
 
     def own(row: np.ndarray) -> bool:
         left = row - sum(((b @ row) * b for b in basis), np.zeros_like(row))
         size = float(np.linalg.norm(left))
-        if size <= DEPENDENT * max(float(np.linalg.norm(row)), 1e-300):
+        if size <= dependent * max(float(np.linalg.norm(row)), 1e-300):
             return False
         basis.append(left / size)
         return True
 
     normals = [not c or own(j[0]) for j, c in zip(J, closed, strict=True)]
     return normals, [tuple(c >= n or own(j[1 + c]) for c in range(2)) for j, n in zip(J, tangents, strict=True)]  # type: ignore[misc]
+
+
+def unfolded(
+    run: Struck, hits: Sequence[Hit], landings: Sequence[Hit], speeds: np.ndarray, model: Model, numbers: Numbers, states: States
+) -> list[Hit] | None:  # fmt: skip
+    """The hits of a run, those that land alone and so fast that they come back higher than data hide as impacts, after whose bounce they land; None where none does."""
+    own = [i for i, s in enumerate(landings) if s.until is not None and sum(h.time == s.time for h in hits) == 1]
+    if not own:
+        return None
+    out, (times, heights) = list(hits), rebounds(run, speeds, model, numbers, states)
+    for i in own:
+        hit, later = landings[i], landings[i].time + float(times[i])
+        if heights[i] > HIGH and hit.until is not None and later + SHORTEST * run.h < hit.until:
+            out[out.index(hit)] = replace(hit, time=later)
+            out.append(Hit(hit.time, hit.spot))
+    return out if len(out) > len(hits) else None
+
+
+def rebounds(run: Struck, speeds: np.ndarray, model: Model, numbers: Numbers, states: States) -> tuple[np.ndarray, np.ndarray]:
+    """(impacts,) how long places that strike with these speeds are away by the law of impacts [s], and how high they come in standard deviations that a sample leaves of the gap."""
+    which = np.array([s.spot for s in run.strikes])
+    sds, falls = gap_sd(run, model, numbers, states, np.unique(which)), falling(run, model, numbers, states)
+    back = run.spots(model).restitution[which] * np.maximum(speeds, 0.0)
+    sd = np.array([sds[int(spot)][node] for spot, node in zip(which, run.around[0, 1], strict=True)])
+    return 2.0 * back / falls, back**2 / (2.0 * falls) / np.maximum(sd, 1e-300)
+
+
+def falling(run: Struck, model: Model, numbers: Numbers, states: States) -> np.ndarray:
+    """(impacts,) acceleration with which the place that strikes falls towards the other [m/s^2, rad/s^2]: about gravity, less or more of it where it turns about another place; of a limit, or without gravity,
+    what it is, infinite where it does not fall."""
+    gap = gaps(run.structure, model, numbers, states.q[:, run.around[0].ravel()]).reshape(-1, *run.around[0].shape)
+    own = gap[[s.spot for s in run.strikes], :, np.arange(len(run.strikes))]
+    falls, g = -np.diff(own, 2, axis=1)[:, 0] / run.h**2, float(np.linalg.norm(model.gravity))
+    limits = np.array([s.spot >= len(run.spots(model).links[0]) for s in run.strikes])
+    return np.where(limits | (g == 0.0), np.where(falls > 0.0, falls, np.inf), np.clip(falls, *(g * np.array(PULLED))))
+
+
+def bounced(run: Struck, speeds: np.ndarray, model: Model, numbers: Numbers, states: States) -> list[Hold] | None:
+    """The holds with the time in which they still bounce as long as it takes by the law of impacts, `2 e v / (1 - e) a` after a landing with the speed v; None where nothing changes, or
+    friction is the same then."""
+    assert run.mesh is not None
+    spots, times, out = run.spots(model), run.mesh.times, list(run.holds)
+    if not run.strikes:
+        return None
+    falls, more = falling(run, model, numbers, states), False
+    for i, strike in enumerate(run.strikes):
+        e = float(spots.restitution[strike.spot])
+        for k, hold in enumerate(out):
+            if hold.flight != i + 1 or hold.spot != strike.spot or hold.first != BEGIN or spots.friction[hold.spot] == spots.sliding[hold.spot]:
+                continue
+            ends = run.taus[i] + np.array([0.0, 2.0 * e * max(speeds[i], 0.0) / (max(1.0 - e, e / MANY) * falls[i])])
+            share = np.clip(np.minimum(times + 0.5 * run.h, ends[1]) - np.maximum(times - 0.5 * run.h, ends[0]), 0.0, None) / run.h
+            if np.abs(share - (0.0 if hold.bouncing is None else hold.bouncing)).sum() > CLOSE:
+                out[k], more = replace(hold, bouncing=share), True
+    return out if more else None
+
+
+def alike(old: Struck, new: Struck) -> int:
+    """Nodes of the first flights that two runs on the same mesh have in common."""
+    same = 0
+    while same < min(len(old.strikes), len(new.strikes)) and all(getattr(old.strikes[same], a) == getattr(new.strikes[same], a) for a in ("node", "spot")):
+        same += 1
+    count = int(old.offsets[same])
+    return count if same and np.array_equal(old.place[:count], new.place[:count]) else 0
+
+
+def closed_already(run: Struck, model: Model, numbers: Numbers, states: States) -> list[int]:
+    """Impacts of places that others hold closed in the flight before (the last corner of a face that slides): no time can be said of them, and the equations would be singular."""
+    held, out = run.closed, []
+    if not len(held.hold):
+        return out
+    _, J = held.places(run.structure, numbers, run.spots(model), states.q)
+    closed = np.zeros(len(held.hold), dtype=bool)
+    closed[held.gaps] = True
+    for i, strike in enumerate(run.strikes):
+        node = run.around[0, 1, i]
+        entries = np.flatnonzero((held.node == node) & closed)
+        if len(entries):
+            _, own = touched(run.structure, numbers, run.spots(model), states.q[:, node : node + 1], np.array([strike.spot]), np.zeros(1, dtype=np.int64))
+            rows = [*J[entries], own[0]]
+            if not _independent(rows, [True] * len(rows), [0] * len(rows))[0][-1]:
+                out.append(i)
+    return out
 
 
 # -- forces where flights change -------------------------------------------------------------------------------------------------------

@@ -59,6 +59,8 @@ class Hold:
     """Whether the gap is a row of its own; None: everywhere."""
     across: np.ndarray | None = None
     """(nodes, 2) the same of the rows of sticking."""
+    bouncing: np.ndarray | None = None
+    """(nodes,) the share of the step around each node in which it comes back from its landing again and again, lower than can be seen: its friction is that of impacts then. None: nowhere."""
 
     def kept(self, nodes: np.ndarray) -> np.ndarray:
         return np.ones(len(nodes), dtype=bool) if self.normal is None else self.normal[nodes]
@@ -68,7 +70,7 @@ class Hold:
 
     def on_mesh(self, index: np.ndarray) -> Hold:
         """On another mesh, of whose nodes `index` are the nearest of this one; first and last as given there."""
-        taken = {name: None if (a := getattr(self, name)) is None else a[index] for name in ("modes", "normal", "across")}
+        taken = {name: None if (a := getattr(self, name)) is None else a[index] for name in ("modes", "normal", "across", "bouncing")}
         return replace(self, **taken, flips=None)  # type: ignore[arg-type]
 
 
@@ -157,6 +159,11 @@ class Held:
         """(entries, 2)"""
         return np.array([self.holds[h].kept_across(np.array([k]))[0] for h, k in zip(self.hold, self.mesh, strict=True)], dtype=bool).reshape(-1, 2)
 
+    def friction(self, spots: Spots, e: np.ndarray) -> np.ndarray:
+        """(entries,) its coefficient: that of impacts while a place still bounces."""
+        share = np.array([0.0 if (b := self.holds[self.hold[k]].bouncing) is None else b[self.mesh[k]] for k in e])
+        return (1.0 - share) * spots.sliding[self.spots[e]] + share * spots.friction[self.spots[e]]
+
     @property
     def width(self) -> int:
         """Components of forces that are unknown."""
@@ -200,7 +207,7 @@ class Held:
         zero, slip, stick = self.rows
         e = self.pushes[slip[:, 0]]
         _, s = self.slips(structure, J, q, h, e)
-        mu = spots.sliding[self.spots[e]]
+        mu = self.friction(spots, e)
         rubbed = force[slip[:, 0], slip[:, 1]] + mu * force[slip[:, 0], 0] * s[np.arange(len(e)), slip[:, 1] - 1]
         a, c = stick.T
         stuck = np.einsum("mi,mi->m", self._between(J, a, c), self.step(structure, q, a)) / h
@@ -258,7 +265,7 @@ class Held:
         """Of the equations of slip, from row `first` on."""
         nv, width, slip = structure.nv, self.width, self.rows[1]
         m, c = slip[:, 0], slip[:, 1] - 1
-        e, rows, mu = self.pushes[m], first + np.arange(len(m)), spots.sliding[self.spots[self.pushes[m]]]
+        e, rows, mu = self.pushes[m], first + np.arange(len(m)), self.friction(spots, self.pushes[m])
         v, s = self.slips(structure, J, q, h, e)
         out = [Term(HOLDS, PUSHES, rows, m * width + 1 + c, np.ones(len(m))), Term(HOLDS, PUSHES, rows, m * width, mu * s[np.arange(len(m)), c])]
         space = np.flatnonzero(self.tangents[e] == 2)

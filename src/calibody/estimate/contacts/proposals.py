@@ -5,6 +5,8 @@ and may be many times off by the logarithm). They are simulated through impacts 
 that grows: a best tenth is kept, the others are drawn anew around them (Rubinstein's cross-entropy method with a kernel at each of the kept, so that several hypotheses stay alive). What is left are
 sequences of places that touch, each with the motion and the numbers that explain the data best, to begin a fit with (`sequence.py`).
 
+Where something stays closed from some time on, a toss that ends in sliding and rest, particles are followed up to there only; what is known of the rest (`Proposed.then`) comes from the data.
+
 Rates next to an impact are not compared, as in fits. Where none of it comes near the data, it is done again with more particles and with noise that counts as larger (`TEMPERS`): a landscape that is
 less steep.
 """
@@ -22,7 +24,7 @@ from calibody.estimate.contacts.flights import MASKED, Struck
 from calibody.estimate.contacts.hits import Hit, gaps
 from calibody.estimate.contacts.kinks import representatives
 from calibody.estimate.contacts.watched import Start, Watched, coordinates
-from calibody.estimate.layout import NODES, States
+from calibody.estimate.layout import States
 from calibody.estimate.problem import Problem
 from calibody.estimate.run import Run
 from calibody.estimate.unknowns import DIAGONAL, Entry
@@ -95,10 +97,10 @@ class Proposal:
 
 
 class Search:
-    """Of one run."""
+    """Of one run, up to the time `end`."""
 
-    def __init__(self, problem: Problem, r: int, theta: np.ndarray, flyer: Flyer, watched: Watched, random: np.random.Generator) -> None:
-        self.problem, self.r, self.theta, self.flyer, self.watched, self.random = problem, r, theta, flyer, watched, random
+    def __init__(self, problem: Problem, r: int, theta: np.ndarray, flyer: Flyer, watched: Watched, random: np.random.Generator, end: float) -> None:
+        self.problem, self.r, self.theta, self.flyer, self.watched, self.random, self.end = problem, r, theta, flyer, watched, random, end
         self.columns = problem.columns[r]
         self.entries = problem.entries_of[r]
         self.base = flyer.vector(problem.model_of(r, theta)[0])
@@ -120,8 +122,8 @@ class Search:
         return own if len(own) > 1 and np.allclose(all_[inertial], self.base[inertial], atol=1e-6 * scale) else own[:0]
 
     @classmethod
-    def of(cls, problem: Problem, r: int, theta: np.ndarray, mesh: Run, q: np.ndarray, seed: int) -> Search | None:
-        """None where no body flies freely, or its pose is not observed; q (nq, nodes) its motion, roughly."""
+    def of(cls, problem: Problem, r: int, theta: np.ndarray, mesh: Run, q: np.ndarray, seed: int, end: float = np.inf) -> Search | None:
+        """None where no body flies freely, or its pose is not observed; q (nq, nodes) its motion, roughly. `end`: up to when, if not to the end of the recording."""
         model, numbers, _ = problem.model_of(r, theta)
         if mesh.recording.drives or mesh.disturbed:
             return None
@@ -130,7 +132,9 @@ class Search:
             return None
         flyer = replace(flyer, kept=representatives(gaps(mesh.structure, model, numbers, q)))
         watched = Watched.of(flyer, mesh, numbers)
-        return None if watched is None or not len(flyer.kept) else cls(problem, r, theta, flyer, watched, np.random.default_rng(seed))
+        if watched is None or not len(flyer.kept):
+            return None
+        return cls(problem, r, theta, flyer, watched.until(end), np.random.default_rng(seed), min(end, mesh.recording.end))
 
     def _by(self, k: int) -> np.ndarray:
         """The derivative of the flyer's numbers: they are linear in most unknowns."""
@@ -407,15 +411,14 @@ class Search:
 
     def _told(self, times: np.ndarray, spots: np.ndarray) -> int:
         """How many of a particle's impacts are those of a run: not what comes after its end, nor what one place does that bounces ever faster until it rests."""
-        run = self.problem.runs[self.r]
-        count = int((times < run.recording.end).sum())
-        quick = np.flatnonzero((np.diff(times[:count]) < run.h) & (np.diff(spots[:count]) == 0))
+        count = int((times < self.end).sum())
+        quick = np.flatnonzero((np.diff(times[:count]) < self.problem.runs[self.r].h) & (np.diff(spots[:count]) == 0))
         return int(quick[0]) + 1 if len(quick) else count
 
     # -- a motion to begin a fit with ----------------------------------------------------------------------------------------------
 
-    def motion(self, proposal: Proposal, run: Struck, numbers: Numbers, near: np.ndarray) -> States:
-        """The flights of a proposal on the nodes of a run that has its impacts; near (nq, nodes of the mesh) a motion, roughly."""
+    def motion(self, proposal: Proposal, run: Struck, numbers: Numbers, near: np.ndarray, flights: int) -> np.ndarray:
+        """(nq, nodes) of the first `flights` of a run, as a proposal has them whose impacts it has; near (nq, nodes of the mesh) a motion, roughly."""
         bodies = self.bodies(proposal.theta[self.free][:, None])
         s, log, t = proposal.start.swarm(bodies, proposal.z[:, None]), Log.empty(MOST, 1), self.watched.times
         begun = [(proposal.at, s)]
@@ -423,13 +426,12 @@ class Search:
             s = stepped(bodies, s, t[j], t[j + 1] - t[j], log, keep=True)
         begun += [(float(when), after) for when, after in zip(log.times[:, 0], log.after[0], strict=False)]
         o, R = [], []
-        for f, (when, s) in enumerate(begun[: len(run.spans)]):
+        for f, (when, s) in enumerate(begun[:flights]):
             times = run.times[run.offsets[f] : run.offsets[f + 1]]
             for here in _flight(bodies, s, when, times):
                 o.append(bodies.origin(here)[:, 0])
                 R.append(here.R[..., 0])
-        q = coordinates(self.flyer, numbers, np.array(o).T, np.moveaxis(np.array(R), 0, 2), near[:, run.place])
-        return run.still(q[:, 0]).changed(**{NODES: q})
+        return coordinates(self.flyer, numbers, np.array(o).T, np.moveaxis(np.array(R), 0, 2), near[:, run.place[: len(o)]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,28 +444,33 @@ class Proposed:
     proposals: tuple[Proposal, ...]
     first: bool = True
     """Whether a fit begins with the best of them, and does not come to them only where what it begins with does not explain the data."""
+    then: tuple[Hit, ...] = ()
+    """What stays closed from the end of the search on, and what strikes meanwhile."""
 
     @property
     def best(self) -> Proposal:
         return self.proposals[0]
 
 
-def proposed(problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int], doubtful: Collection[int] = ()) -> dict[int, Proposed]:
-    """Of those of these runs in which a body flies freely and strikes something, by their number; `doubtful`: those in which something may stay closed instead.
+def proposed(
+    problem: Problem, x: Sequence[States], theta: np.ndarray, runs: Sequence[int], doubtful: Collection[int] = (), then: Mapping[int, tuple[Hit, ...]] | None = None
+) -> dict[int, Proposed]:  # fmt: skip
+    """Of those of these runs in which a body flies freely and strikes something, by their number; `doubtful`: those in which something may stay closed instead, `then`: what certainly does in a run, before
+    which it is searched.
 
     Several runs are searched twice: first each with numbers of its own, then all with those that they share near the median of what the first search found. A single run may explain itself best by numbers
     that no other has, and with another sequence.
     """
-    searches = {}
+    searches, then = {}, then or {}
     for r in runs:
-        search = Search.of(problem, r, theta, problem.runs[r], x[r].q, SEED + r)
+        search = Search.of(problem, r, theta, problem.runs[r], x[r].q, SEED + r, then[r][0].time if r in then else np.inf)
         if search is not None:
             searches[r] = search
     out: dict[int, Proposed] = {}
 
     def put(r: int, search: Search, found: tuple[list[Proposal], bool]) -> None:
         if found[0]:
-            out[r] = Proposed(search, problem.runs[r], x[r].q, tuple(found[0]), found[1] or r not in doubtful)
+            out[r] = Proposed(search, problem.runs[r], x[r].q, tuple(found[0]), found[1] or r not in doubtful, then.get(r, ()))
 
     with np.errstate(all="ignore"):  # particles may go anywhere
         for r, search in searches.items():

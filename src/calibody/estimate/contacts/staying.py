@@ -24,6 +24,12 @@ from calibody.mechanics.structure import Numbers
 from calibody.model import Model
 
 SURE = 4.0
+BOUNCE = 2.0
+"""Times that far from the other is no noise in between, but a bounce."""
+HIDDEN, SHARP = 0.1, 2.0
+"""A place lands up to this long before it is closed [s], where its gap bends so many times more than there."""
+INSIDE = 2.0
+"""Standard deviations that a gap is taken to be below zero at most."""
 LEAST, SAMPLES, NODES = 0.04, 6, 4
 """Least duration [s], in sampling periods and in nodes."""
 FAST = 0.3
@@ -74,15 +80,17 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
     for owner in np.unique(spots.owner[some]):
         mine = some[spots.owner[some] == owner]
         wide = SMALL * float(np.ptp(gap[mine]))
-        lowest = 0.0
-        if spots.owner_name(int(mine[0])) in loose:
+        lowest, loose_ = 0.0, spots.owner_name(int(mine[0])) in loose
+        if loose_:
             lowest = min(float(np.convolve(gap[s], np.full(least, 1.0 / least), mode="valid").min()) for s in mine)
         for s in mine:
             own = gap[s] - lowest
-            near = np.abs(own) < SURE * sd[s] + wide
+            near = own < SURE * sd[s] + wide  # nothing is inside: a motion that is goes round an impact that it does not know
             closed[int(s)] = np.zeros(run.K, dtype=bool)
-            for a, b in _stretches(near, least):
-                if not _rests(own[a : b + 1], float(sd[s][(a + b) // 2]) + wide):
+            for a, b in _stretches(near, own > BOUNCE * SURE * sd[s] + wide, least):
+                away = float(own[a : b + 1].mean()) if loose_ else 0.0
+                spread = float(sd[s][(a + b) // 2]) + wide
+                if not _rests(np.maximum(own[a : b + 1] - away, -INSIDE * spread), spread):
                     continue
                 hit = _hit(run, own, a, b, int(s), float(sd[s][a]) + wide / SURE, max(2, round(3 * period / run.h)))
                 closed[int(s)][max(0, a - 2 * least // 3) : b + 1 + least // 3] = True
@@ -91,8 +99,8 @@ def found(run: Run, model: Model, numbers: Numbers, states: States, loose: Colle
 
 
 def certain(hits: Collection[Hit], run: Run, model: Model, numbers: Numbers, states: States) -> bool:
-    """Whether something stays closed for longer than noise could hide that it flies: over that time a bounce would rise by more than `SURE` standard deviations of a sample, and the mean gap of every
-    quarter of it is zero to within as many of a mean."""
+    """Whether something stays closed for longer than noise could hide that it flies: over the last three quarters of that time a bounce would rise by more than `SURE` standard deviations of a sample, and the mean gap of each
+    is zero to within as many of a mean."""
     spots = np.array(sorted({hit.spot for hit in hits}), dtype=np.int64)
     if not len(spots):
         return False
@@ -102,9 +110,10 @@ def certain(hits: Collection[Hit], run: Run, model: Model, numbers: Numbers, sta
     for hit in hits:
         until, own = hit.until or hit.time, gap[np.searchsorted(spots, hit.spot)]
         at = np.flatnonzero((run.times >= hit.time) & (run.times <= until))
-        spread, parts = float(np.median(sd[hit.spot])), [part for part in np.array_split(own[at], 4) if len(part)]
+        spread = float(np.median(sd[hit.spot]))
+        parts = [part for part in np.array_split(np.maximum(own[at], -INSIDE * spread), 4)[1:] if len(part)]
         still = all(abs(part.mean()) < SURE * spread / np.sqrt(max(samples * len(part), 1.0)) for part in parts)
-        if still and g * (until - hit.time) ** 2 / 8.0 > SURE * spread:
+        if still and g * (0.75 * (until - hit.time)) ** 2 / 8.0 > SURE * spread:
             return True
     return False
 
@@ -120,12 +129,12 @@ def gap_sd(run: Run, model: Model, numbers: Numbers, states: States, some: np.nd
     return {int(s): np.sqrt(np.maximum(np.einsum("ki,ijk,kj->k", j, covariance, j), 0.0)) for s, j in zip(some, J, strict=True)}
 
 
-def _stretches(near: np.ndarray, least: int) -> list[tuple[int, int]]:
-    """First and last nodes of where something is so for long enough; holes shorter than half of that are none."""
+def _stretches(near: np.ndarray, far: np.ndarray, least: int) -> list[tuple[int, int]]:
+    """First and last nodes of where something is near for long enough; shorter holes are none, but where it is far in them."""
     at = np.flatnonzero(near)
     if not len(at):
         return []
-    ends = np.flatnonzero(np.diff(at) > max(2, least // 2))
+    ends = np.flatnonzero((np.diff(at) > max(2, least)) | (np.diff(np.cumsum(far)[at]) > 0))
     firsts, lasts = at[np.append(0, ends + 1)], at[np.append(ends, len(at) - 1)]
     return [(int(a), int(b)) for a, b in zip(firsts, lasts, strict=True) if b - a + 1 >= least]
 
@@ -143,11 +152,26 @@ def _hit(run: Run, gap: np.ndarray, a: int, b: int, spot: int, sd: float, side: 
     until = float(run.times[-1]) if b >= run.K - 1 - EDGE else _left(run, gap, a, b, side)
     if a <= EDGE:
         return Hit(float(run.times[0]), spot, until)
+    a = _knee(run, gap, a, sd, side)
     first = max(0, a - 1 - side)
     speed = (gap[first] - gap[a - 1]) / max((a - 1 - first) * run.h, run.h) if a - 1 > first else (gap[a - 1] - gap[a]) / run.h
     if speed * run.h < FAST * sd:
         return Hit(float(run.times[a]), spot, until, soft=True)
     return Hit(float(run.times[a - 1] + min(max(gap[a - 1], 0.0) / speed, 2.0 * run.h)), spot, until)
+
+
+def _knee(run: Run, gap: np.ndarray, a: int, sd: float, side: int) -> int:
+    """Where a gap that is small from node a on stopped falling: bounces that the smoothing has hidden come between."""
+    k = np.arange(max(side, a - round(HIDDEN / run.h)), min(a + 1, len(gap) - side))
+    if len(k) < 2:
+        return a
+    bend = gap[k + side] - 2.0 * gap[k] + gap[k - side]
+    back = gap[k][::-1]
+    falls = np.maximum.accumulate(np.maximum.accumulate(back) - back)[::-1] <= INSIDE * sd  # from there on, as far as can be seen
+    knee = int(k[np.argmax(np.where(falls, bend, -np.inf))])
+    most = float(bend[knee - k[0]])
+    sharp = most > SHARP * max(float(bend[k >= a - 1].max()), 0.0) and gap[knee] < most and gap[knee] < gap[knee - side] - gap[knee]
+    return knee + 1 if sharp else a
 
 
 def _left(run: Run, gap: np.ndarray, a: int, b: int, side: int) -> float:

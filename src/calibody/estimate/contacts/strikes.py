@@ -63,6 +63,8 @@ class Strike:
     """How often it was changed on the way ..."""
     went: int = 0
     """... and where its time went last: +1 later, -1 earlier."""
+    across: tuple[bool, bool] = (True, True)
+    """Whether sticking is an equation of its own: not where others stay closed and stick that say the same (the second corner of an edge)."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,15 @@ def picks(strike: Strike, seat: Seat | None) -> list[int]:
     """Which of them it has: as many as unknowns."""
     if seat is not None:
         return [GAP, *seat._friction(RUBBED, IMPULSE + 1)]
-    law = [] if strike.mode == LAWLESS else [REBOUND, *((SLIPS if strike.mode == STICK else RUBBED) + c for c in range(strike.tangents))]
+    law = [] if strike.mode == LAWLESS else [REBOUND, *(_rubbing(strike, c) for c in range(strike.tangents))]
     return [GAP, *law, *(IMPULSE + 1 + c for c in range(strike.tangents, 2))]
+
+
+def _rubbing(strike: Strike, c: int) -> int:
+    """What says how it rubs along a tangent: that it sticks, or with what it slips; no impulse where others stick for it."""
+    if strike.mode != STICK:
+        return RUBBED + c
+    return SLIPS + c if strike.across[c] else IMPULSE + 1 + c
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ looked for along the first motion, which knows nothing of them (`kinks.py`); the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,42 +121,73 @@ class Touching:
 
     def proposed(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> dict[int, Proposed]:
         """Of runs in which a body flies freely, the sequences of impacts that a search by simulation finds. In noise several impacts look like contact that lasts: where that could be, a fit
-        begins with single impacts only if they explain the data; where something certainly stays closed, there is no search. Of a recording that
+        begins with single impacts only if they explain the data; where something certainly stays closed, the search goes up to there. Of a recording that
         says what strikes only sequences that are like that are kept."""
         if self.mode != LAW:
             return {}
-        flies, doubtful = [], []
+        flies, doubtful, then = [], [], {}
         for r, (run, states) in enumerate(zip(problem.runs, x, strict=True)):
             model, numbers, _ = problem.model_of(r, theta)
             if run.recording.impacts:
                 flies.append(r)
                 continue
-            stays, _ = staying.found(run, model, numbers, states, self.loose)
-            if not staying.certain(stays, run, model, numbers, states):
-                flies.append(r)
-                doubtful += [r] if stays else []
-        found = proposals.proposed(problem, x, theta, flies, doubtful)
+            stays, closed = staying.found(run, model, numbers, states, self.loose)
+            flies.append(r)
+            if staying.certain(stays, run, model, numbers, states):
+                first = min(hit.time for hit in stays)
+                strike = [hit for hit in kinks.found(run, model, numbers, states, self.loose, closed) if hit.time > first]
+                then[r] = tuple(sorted([*stays, *strike], key=lambda hit: hit.time))
+            elif stays:
+                doubtful.append(r)
+        found = proposals.proposed(problem, x, theta, flies, doubtful, then)
         for r in [r for r in found if problem.runs[r].recording.impacts]:
             like = _as_known(found.pop(r), problem, r, theta)
             found |= {} if like is None else {r: like}
         return found
 
-    def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Struck, States]:
+    def as_proposed(self, problem: Problem, found: Proposed, proposal: Proposal, theta: np.ndarray) -> tuple[Run, States]:
         """A run with the impacts of a proposal, and the motion of its particle."""
         theta = theta.copy()
         theta[problem.columns[found.search.r]] = proposal.theta
-        model, numbers, _ = problem.made_of(found.search.r, theta)
-        struck = self._with_strikes(found.mesh, proposal.hits, model)
-        return self.decided(struck, model, numbers, found.search.motion(proposal, struck, numbers, found.q), lawful=True)
+        model, numbers, sensors = problem.made_of(found.search.r, theta)
+        if found.then:
+            hits = landing.joined(proposal.hits, found.then, found.mesh.h)
 
-    def struck(self, run: Run, hits: Sequence[Hit], model: Model, numbers: Numbers, sensors: Sensors) -> tuple[Run, States]:
-        """A run without impacts as one with these and what stays closed, and its first motion."""
-        every, hits = hits, landing.landings(hits, float(run.times[0]))
-        struck, states = first_motion(self._with_strikes(run, hits, model), model, numbers, sensors)
+            def flown(run: Struck, landings: Sequence[Hit]) -> np.ndarray:
+                same = sum(a == b for a, b in zip(landings, proposal.hits, strict=False))
+                ends = landings[same].time if same < len(landings) else np.inf
+                same += bool(np.isfinite(ends)) and not any(hit.soft and hit.time < ends for hit in hits)  # the last, if it ends with a landing
+                return found.search.motion(proposal, run, numbers, found.q, same) if same else found.q[:, :0]
+
+            return self.struck(found.mesh, hits, model, numbers, sensors, flown)
+        struck = self._with_strikes(found.mesh, proposal.hits, model)
+        q = found.search.motion(proposal, struck, numbers, found.q, len(struck.spans))
+        return self.decided(struck, model, numbers, struck.still(q[:, 0]).changed(**{NODES: q}), lawful=True)
+
+    def struck(
+        self,
+        run: Run,
+        hits: Sequence[Hit],
+        model: Model,
+        numbers: Numbers,
+        sensors: Sensors,
+        flown: Callable[[Struck, Sequence[Hit]], np.ndarray] | None = None,
+    ) -> tuple[Run, States]:
+        """A run without impacts as one with these and what stays closed, and its first motion, of which the first flights may be known: `flown`, (nq, nodes)."""
+        landings = landing.landings(hits, float(run.times[0]))
+        struck, states = first_motion(self._with_strikes(run, landings, model), model, numbers, sensors)
         assert isinstance(struck, Struck)
-        if hits:
-            struck, states = self.decided(struck, model, numbers, states)
-        return landing.begun(struck, every, model, numbers, states)
+        if flown is not None:
+            q = flown(struck, landings)
+            states = states.changed(**{NODES: np.concatenate([q, states.q[:, q.shape[1] :]], axis=1)})
+        if landings:
+            struck, states = self.decided(struck, model, numbers, states, lawful=flown is not None)
+        struck, states = landing.begun(struck, hits, model, numbers, states)
+        idle = [landings[i] for i in landing.closed_already(struck, model, numbers, states)]
+        if not idle:
+            return struck, states
+        rest = [replace(hit, soft=True) if hit in idle else hit for hit in hits if hit not in idle or hit.until is not None]
+        return self.struck(run, rest, model, numbers, sensors, flown)
 
     def _with_strikes(self, run: Run, hits: Sequence[Hit], model: Model) -> Struck:
         """A run without impacts as one with these; what they do is decided later."""
@@ -202,6 +233,13 @@ class Touching:
             holds = held.released(run, states)
             if holds is not None:
                 return landing.held_anew(run, states, holds, model, numbers)
+            speeds = -met(run, model, numbers, states).approach[:, 0] if run.strikes else np.zeros(0)
+            bouncing = self._bouncing(run, speeds, states, model, numbers)
+            if bouncing is not None:
+                return self.struck(run.changed((), ()), bouncing, model, numbers, sensors, lambda new, _: states.q[:, : landing.alike(run, new)])
+            holds = landing.bounced(run, speeds, model, numbers, states)
+            if holds is not None:
+                return landing.held_anew(run, states, holds, model, numbers)
         hit = None if searched else missed(run, model, numbers, states)
         if hit is None:
             return None
@@ -214,6 +252,13 @@ class Touching:
         known = landing.hits_of(run) if isinstance(run, Struck) else []
         mesh = run.changed((), ()) if isinstance(run, Struck) else run
         return self.struck(mesh, [*known, Hit(hit.time, hit.spot)], model, numbers, sensors)
+
+    @staticmethod
+    def _bouncing(run: Struck, speeds: np.ndarray, states: States, model: Model, numbers: Numbers) -> list[Hit] | None:
+        """The impacts of a run whose landings come back; None where none does."""
+        hits = landing.hits_of(run)
+        landings = [next((h for h in hits if h.time == t and h.spot == s.spot), Hit(t, s.spot)) for t, s in zip(run.taus, run.strikes, strict=True)]
+        return landing.unfolded(run, hits, landings, speeds, model, numbers, states) if run.strikes else None
 
     def refuse_inside(self, problem: Problem, x: Sequence[States], theta: np.ndarray) -> None:
         """A sentence where a recording begins with something inside another whose place is known."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibody.estimate.contacts import landing
 from calibody.estimate.contacts.flights import Struck
 from calibody.estimate.contacts.happened import slipping, spells
 from calibody.estimate.contacts.hits import gaps
-from calibody.estimate.contacts.settle import missed
+from calibody.estimate.contacts.settle import met, missed
 from calibody.estimate.contacts.staying import gap_sd
 from calibody.estimate.result import IMPACTS_DOUBTED
 from calibody.mechanics.contact import Spots
@@ -31,9 +32,11 @@ NEAR = 0.01
 """A gap below this share of the range that it has in a run counts as touching: impacts lie between samples."""
 COARSE = 0.1
 """Relative standard deviation from which estimates from impacts are not trusted: their distributions are long-tailed there, and intervals cover less than they say."""
-HIDDEN, DIM = 2.0, 0.03
+HIDDEN, DIM = 2.0, 0.015
 """Where nothing rises between impacts by more than so many standard deviations of a sample, no single impact is seen, and their sequence rests on the law of impacts: estimates are not trusted there from the
 second relative standard deviation on. Of drops at 10 dB, in which that is so, 95 % intervals hold eight or nine of ten (`examples/impact_study.py`)."""
+SEEN = 1.0
+"""Standard deviations of a sample above which a place would bounce that cannot be told to stay."""
 TOLD = 4
 """Spells of lasting contact that are named."""
 UNLIKELY = 4.0
@@ -69,7 +72,13 @@ def _acted(problem: Observed, solution: Solution, recordings: list[Recording], f
             f"{IMPACTS_DOUBTED}: with it chi2 is {ratio:.3g} per degree of freedom, {(ratio - 1.0) / np.sqrt(2.0 / found.dof):.0f} standard deviations too much; an impact is missing, too many or "
             'wrong, something rests or slides, or the law of impacts is not the model\'s (try contacts = "free").'
         )
-    return [*out, *_through(problem, solution, recordings), *_wide(found, problem, solution), *_sticking(problem, solution)]
+    return [
+        *out,
+        *_through(problem, solution, recordings),
+        *_back(problem, solution, recordings),
+        *_wide(found, problem, solution),
+        *_sticking(problem, solution),
+    ]
 
 
 def _stays(problem: Observed, recordings: list[Recording]) -> Iterator[str]:
@@ -95,6 +104,22 @@ def _through(problem: Observed, solution: Solution, recordings: list[Recording])
                 f"{IMPACTS_DOUBTED}: the fitted motion of {recordings[r].name} goes through {name} at t = {hit.time:.4g} s, and no impact there explains the data."
             )
     return out
+
+
+def _back(problem: Observed, solution: Solution, recordings: list[Recording]) -> Iterator[str]:
+    """Places that are taken to stay closed from an impact on, and by the law of impacts would come back: two corners of a face that land at once."""
+    for r, (run, states) in enumerate(zip(problem.runs, solution.x, strict=True)):
+        if not isinstance(run, Struck) or not run.seats:
+            continue
+        model, numbers, _ = problem.model_of(r, solution.theta)
+        speeds, own = -met(run, model, numbers, states).approach[:, 0], {s.strike for s in run.seats if s.own}
+        _, heights = landing.rebounds(run, speeds, model, numbers, states)
+        high = [i for i in sorted(own) if heights[i] > SEEN]
+        if high:
+            yield (
+                f"{IMPACTS_DOUBTED}: {recordings[r].name} lands on {run.owners[high[0]]} at t = {run.taus[high[0]]:.4g} s with {speeds[high[0]]:.2g} {'rad/s' if run.owners[high[0]].startswith('limit') else 'm/s'} "
+                f"and is taken to stay there, but by its restitution it would come back {heights[high[0]]:.1g} times as high as samples are off."
+            )
 
 
 def _wide(found: Uncertainty, problem: Observed, solution: Solution) -> list[str]:

@@ -61,6 +61,11 @@ class Watched:
         own = {f.name: getattr(self, f.name)[..., ::k] for f in fields(self) if f.name != "flyer"}
         return replace(self, **own)
 
+    def until(self, end: float) -> Watched:
+        """The samples before a time."""
+        count = int((self.times < end).sum())
+        return replace(self, **{f.name: getattr(self, f.name)[..., :count] for f in fields(self) if f.name != "flyer"})
+
     def _from_joints(self, run: Run, numbers: Numbers, data: list[Data]) -> None:
         """Of slides and hinges."""
         s, flyer, q = run.structure, self.flyer, np.zeros((run.structure.nq, len(self.times)))
