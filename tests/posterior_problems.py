@@ -22,6 +22,11 @@ def swing(seed: int = 0, sd: float | None = 0.01, seconds: float = 3.0, angle: f
     return cb.Recording(f"swing{seed}", (cb.Observation("joint.pivot.angle", motion.time[::8], motion["joint.pivot.angle"][::8] + noise, sd),))
 
 
+def replicate(seed: int) -> list[float]:
+    """What a fit finds in a recording with other noise."""
+    return [float(x) for x in cb.fit(kater(), swing(seed), unknown_kater(), h=0.04).theta]
+
+
 def unknown_kater() -> dict[str, cb.Unknown]:
     return {"body.rod.com.z": cb.Unknown(-DISTANCE, lower=-0.6, upper=-0.05), "joint.pivot.damping": cb.Unknown(DAMPING, lower=0.0, upper=0.2)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import posterior_problems as problems
 import pytest
 
@@ -40,3 +41,14 @@ def test_sweeps_and_folds_on_a_cluster(client: Any) -> None:
     runs = [problems.swing(seed) for seed in range(2)]
     found = cb.cross_validate(problems.kater(), runs, {"joint.pivot.damping": cb.Unknown(0.01)}, executor=executor, h=0.02)
     assert found.score < 1.3
+
+
+def test_bootstrap_replicates_are_a_sweep() -> None:
+    """Sixteen, in this process and in two others: the same numbers, which scatter as the error bars of a fit say."""
+    settings = [{"seed": seed} for seed in range(16)]
+    alone = cb.sweep(problems.replicate, settings, Here())  # type: ignore[arg-type]
+    with at_work(2) as processes:
+        assert cb.sweep(problems.replicate, settings, processes) == alone
+    result = cb.fit(problems.kater(), problems.swing(), problems.unknown_kater(), h=0.04)
+    for scatter, e in zip(np.std(alone, axis=0, ddof=1), result.parameters.values(), strict=True):
+        assert e.sd is not None and 0.6 < scatter / e.sd < 1.6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -163,6 +164,18 @@ def test_a_sign_that_does_not_matter_is_found_by_symmetry() -> None:
     post = cb.posterior(result, samples=100, starts=0)
     assert [m.found_by for m in post.modes] == ["fit", "the sign of body.load.position.x"]
     assert all(abs(m.mass - 0.5) < 0.03 for m in post.modes)
+
+
+def test_draws_as_arviz_has_them(kater: Posterior) -> None:
+    pytest.importorskip("arviz")
+    found = kater.to_arviz().posterior["joint.pivot.damping"].to_numpy()
+    assert found.shape == (1, kater.samples) and np.array_equal(found[0], kater.draws[:, list(kater.parameters).index("joint.pivot.damping")])
+
+
+def test_draws_without_arviz_say_what_to_install(kater: Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(cb.CalibodyError, match="pip install arviz"):
+        kater.to_arviz()
 
 
 # -- bounds and noise ----------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,10 +218,9 @@ class Posterior:
         except ImportError:
             raise CalibodyError("post.to_arviz() needs the package arviz, which is not installed; pip install arviz.") from None
         draws = {name: self.draws[None, :, k] for k, name in enumerate(self.parameters)}
-        try:
-            return from_dict({"posterior": draws})  # from 1.0 on
-        except TypeError:
-            return from_dict(draws)
+        return (
+            from_dict(posterior=draws) if "posterior" in signature(from_dict).parameters else from_dict({"posterior": draws})
+        )  # before 1.0, and from there on
 
     @property
     def verdict(self) -> str:
