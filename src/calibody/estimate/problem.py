@@ -54,6 +54,8 @@ DIFFERENCE = 1e-6
 """Of parameters, in their declared scale, for the derivatives of the equations of impacts."""
 BALANCED = 0.5
 """What may be missing in the balance of a node where stick and slip are decided, in the usual force of its contacts."""
+SUMMED = 1e-12
+"""Rounding of a sum of terms that cancel, per unit of its derivatives by states: these are of size one, and sums of a dozen terms lose a hundred times the machine's precision."""
 APART = ("compliance", "relaxation")
 """How the paths of numbers end that only change how constraints are combined."""
 KEPT = 1_000_000
@@ -336,14 +338,14 @@ class Problem(Observed[Run, States]):
 
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
-        ratios only, and a step could make the equations hold by making all of them small."""
+        ratios only, and a step could make the equations hold by making all of them small. Along a motion that obeys the equations already the terms of each sum up to rounding."""
         if any(
             run.structure.nc or any(observe.is_contact_force(d.channel) or observe.is_drive(d.channel) or observe.is_transmitted(d.channel) for d in run.data)
             for run in self.runs
         ):
             return False
         linear = np.where(self.proportional, theta, 0.0)
-        known = total = 0.0
+        known = total = rounding = 0.0
         for run, motion, part, own in zip(self.runs, x, parts, self.columns, strict=True):
             noise = sum(part.Cx[:, run.layout.place[b.name]] @ motion.parts[b.name].ravel() for b in run.layout.held)
             balance = run.layout.row_place[BALANCE]
@@ -352,7 +354,8 @@ class Problem(Observed[Run, States]):
                 rows, by = run.keep_balance(rows - run.pressed(part.Cx, motion)), run.keep_balance(by)
             known += float(np.abs(rows[balance]).sum())
             total += float(np.abs(by[balance] * linear[own]).sum())
-        return known < 1e-6 * total
+            rounding += SUMMED * float(abs(part.Cx[balance]).sum())
+        return known < 1e-6 * total + rounding
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
         """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
