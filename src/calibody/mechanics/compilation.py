@@ -40,8 +40,8 @@ import jax  # noqa: E402
 
 from calibody.solve.threads import one_thread  # noqa: E402
 
-ONE_PIECE: dict[str, str | bool | int] = {"xla_cpu_experimental_ynn_fusion_type": ""}
-QUICK: dict[str, str | bool | int] = {"xla_backend_optimization_level": 0}
+ONE_PIECE: dict[str, str | bool] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+QUICK: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 # Programs kept on disk; the oldest goes first. One is about a megabyte.
 MOST_FILES = 200
 
