@@ -286,9 +286,12 @@ def test_what_was_left_out_is_drawn_with_its_band(browser: Browser, folder: Path
 
 
 def test_forces_have_error_bars(browser: Browser) -> None:
-    drawn = browser.run("document.getElementById('forces-plot').data.filter(t => t.error_y).map(t => t.error_y.array)")
-    assert drawn and all(len(bar) >= 8 and min(bar) >= 0.0 < max(bar) for bar in drawn)
-    assert "±2 sd at" in browser.run("document.getElementById('forces-note').textContent")
+    drawn = browser.run("document.getElementById('forces-plot').data.filter(t => t.name === '95 % band').map(t => Array.from(t.y))")
+    assert drawn and len(drawn) % 2 == 0
+    for one, other in zip(drawn[::2], drawn[1::2], strict=True):
+        wide = np.abs(np.array(one) - other)
+        assert len(wide) >= 20 and wide.min() >= 0.0 < wide.max()
+    assert "The band holds the truth with 95 %" in browser.run("document.getElementById('forces-note').textContent")
 
 
 def test_the_replay_moves(browser: Browser, tmp_path: Path) -> None:

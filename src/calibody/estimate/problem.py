@@ -338,7 +338,7 @@ class Problem(Observed[Run, States]):
 
     def _scale_free(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
         """Whether every term of the balance is proportional to some parameter that is estimated: then data without known forces determine
-        ratios only, and a step could make the equations hold by making all of them small. Along a motion that obeys the equations already the terms of each sum up to rounding."""
+        ratios only, and a step could make the equations hold by making all of them small."""
         if any(
             run.structure.nc or any(observe.is_contact_force(d.channel) or observe.is_drive(d.channel) or observe.is_transmitted(d.channel) for d in run.data)
             for run in self.runs
@@ -355,7 +355,20 @@ class Problem(Observed[Run, States]):
             known += float(np.abs(rows[balance]).sum())
             total += float(np.abs(by[balance] * linear[own]).sum())
             rounding += SUMMED * float(abs(part.Cx[balance]).sum())
-        return known < 1e-6 * total + rounding
+        return known < 1e-6 * total or (known < rounding and self._scales(theta, x, parts))
+
+    def _scales(self, theta: np.ndarray, x: Sequence[States], parts: Sequence[Linearisation]) -> bool:
+        """The same along a motion that obeys the equations already, where what is known sums up to rounding as the whole does: whether the derivatives of the balance by the nodes halve with the proportional
+        parameters."""
+        half = np.where(self.proportional, 0.5 * theta, theta)
+        for r, (run, part) in enumerate(zip(self.runs, parts, strict=True)):
+            balance, nodes, rows = run.layout.row_place[BALANCE], run.layout.place[NODES], np.ones(len(part.C))
+            rows = (run.keep_balance(rows) if isinstance(run, Struck) else rows)[balance]
+            now = part.Cx[balance][:, nodes]
+            then = self.linearised(r, x[r], half).part.Cx[balance][:, nodes]
+            if (rows @ abs(now - 2.0 * then)).sum() > 1e-6 * (rows @ abs(now)).sum():
+                return False
+        return True
 
     def _scale_row(self, theta: np.ndarray) -> np.ndarray:
         """A residual that keeps the step orthogonal to a change of all scales together, without pulling at the values."""
